@@ -1,0 +1,54 @@
+# Everything a newcomer, a developer or CI runs. Needs git, make and Python 3.11+ with venv; the rest is installed here.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q install
+ARGS ?=
+LOCK := --universal --python-version 3.11 --generate-hashes --no-header -q
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check crash bench lock clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.run ## watch a labeled issue become a pull request, all on this machine (options: ARGS=--keep)
+	@$(BIN)/issuewright demo $(ARGS)
+
+test: $(VENV)/.dev ## run the whole test suite (options: ARGS=-k name)
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: $(VENV)/.dev ## lint, format, types, import rules, migrations
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m tests.checks
+
+crash: $(VENV)/.dev ## kill processes at named points and see that nothing is lost or doubled (minutes)
+	@$(BIN)/python -m pytest -m crash -n 2 $(ARGS)
+
+bench: $(VENV)/.dev ## measure, as ratios within one run
+	@$(BIN)/python -m bench $(ARGS)
+
+lock: $(VENV)/.dev ## resolve the exact versions again (needs uv)
+	uv pip compile pyproject.toml --extra local --extra daytona --extra dev $(LOCK) -o requirements/dev.lock
+	uv pip compile pyproject.toml --extra local $(LOCK) -c requirements/dev.lock -o requirements/run.lock
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache build *.egg-info
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or newer is needed, this is %d.%d: make PYTHON=python3.11 ..." % v[:2])'
+	@echo "Building the virtual environment in $(VENV) (once, about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.made requirements/run.lock pyproject.toml
+	@$(PIP) --no-deps --require-hashes -r requirements/run.lock
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.lock
+	@$(PIP) --no-deps --require-hashes -r requirements/dev.lock
+	@touch $@
