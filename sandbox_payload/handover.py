@@ -1,0 +1,156 @@
+"""What leaves the sandbox: checkpoint, result, transcript, manifest; uploaded until the app has them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from sandbox_payload.activity import Activity
+from sandbox_payload.backoff import Backoff
+from sandbox_payload.git import GitFailed
+from sandbox_payload.inputs import Inputs
+from sandbox_payload.link import Link, Refused, Unreachable
+from sandbox_payload.outcome import Outcome
+from sandbox_payload.reports import Report
+from sandbox_payload.state import config_directory
+from sandbox_payload.transcript import pack_transcript
+from sandbox_payload.wire import ArtifactName, CommandReport, EventType, Manifest
+from sandbox_payload.worktree import Head, Worktree
+
+_WRONG_HASH_TRIES = 3
+_T = TypeVar("_T")
+
+
+class AppAway(Exception):
+    """The app did not take an upload within the time there was."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The work as last bundled: `bundle` is None while nothing differs from the start."""
+
+    head: Head
+    bundle: Path | None
+
+
+class Handover:
+    def __init__(self, inputs: Inputs, link: Link, report: Report, activity: Activity) -> None:
+        self._inputs = inputs
+        self._link = link
+        self._report = report
+        self._activity = activity
+        self._worktree = Worktree(inputs.workspace, inputs.state, inputs.brief)
+        self._told_left_out: dict[str, str] = {}
+        self._saving = threading.Lock()
+
+    async def checkpoint(self, deadline: float) -> Saved:
+        """Commits what the turn left, bundles it and gives it to the app. Raises GitFailed, AppAway, LinkError."""
+        saved = await asyncio.to_thread(self._save)
+        if saved.bundle is not None:
+            await self._upload(ArtifactName.CHECKPOINT, saved.bundle, deadline)
+        return saved
+
+    async def finish(self, outcome: Outcome, test: CommandReport | None, deadline: float) -> None:
+        """Hands over a whole round, the manifest last. Raises AppAway, LinkError.
+
+        A repository that can't be read any more is said in the manifest instead of raising.
+        """
+        detail, head_sha, digest = outcome.detail, self._inputs.brief.start_sha, None
+        try:
+            saved = await asyncio.to_thread(self._save)
+        except GitFailed as error:
+            self._report(EventType.ERROR, {"reason": "work_tree_unreadable", "detail": str(error)})
+            detail = f"{detail} The work tree could not be read: {error}".strip()
+        else:
+            head_sha = saved.head.sha
+            detail = f"{detail} {saved.head.note}".strip()
+            if saved.bundle is not None:
+                digest = await self._upload(ArtifactName.RESULT, saved.bundle, deadline)
+                if digest is None:
+                    detail = f"{detail} The result is too large to hand over.".strip()
+        await self._send_transcript(deadline)
+        manifest = self._manifest(outcome, detail, head_sha, digest, test)
+        path = self._inputs.state / "manifest.json"
+        path.write_text(manifest.model_dump_json())
+        await self._upload(ArtifactName.MANIFEST, path, deadline)
+
+    def _save(self) -> Saved:
+        with self._saving:  # a cancelled checkpoint's thread may still be at it
+            head = self._worktree.commit_leftovers()
+            bundle = self._worktree.bundle(head.sha, self._inputs.state / "work.bundle")
+        fresh = {path: why for path, why in head.left_out.items() if self._told_left_out.get(path) != why}
+        if fresh:
+            self._told_left_out.update(fresh)
+            self._report(EventType.SYSTEM_MESSAGE, {"subtype": "files_left_out", "files": fresh})
+        return Saved(head, bundle)
+
+    async def _send_transcript(self, deadline: float) -> None:
+        target = self._inputs.state / ArtifactName.TRANSCRIPT
+        try:
+            packed = await asyncio.to_thread(pack_transcript, config_directory(self._inputs.state), target)
+        except OSError as error:
+            self._report(EventType.ERROR, {"reason": "transcript_unreadable", "detail": str(error)})
+            return
+        if packed is not None:
+            await self._upload(ArtifactName.TRANSCRIPT, packed, deadline)
+
+    def _manifest(
+        self, outcome: Outcome, detail: str, head_sha: str, digest: str | None, test: CommandReport | None
+    ) -> Manifest:
+        activity, brief = self._activity, self._inputs.brief
+        return Manifest(
+            sandbox_id=brief.sandbox_id,
+            round=activity.round,
+            start_sha=brief.start_sha,
+            head_sha=head_sha,
+            bundle_sha256=digest,
+            status=outcome.status,
+            reason=outcome.reason,
+            detail=detail[:4_000],
+            summary=activity.last_text[:20_000],
+            session_id=activity.session_id,
+            turns=activity.turns_of_model,
+            cost_usd=activity.cost_usd,
+            test=test,
+            finished_at=datetime.now(UTC),
+        )
+
+    async def _upload(self, name: str, path: Path, deadline: float) -> str | None:
+        """The file's SHA-256 once the app has it; None when the app will never take it (reported)."""
+        try:
+            return await until_reached(lambda: self._link.put_artifact(name, path), deadline)
+        except Refused as error:
+            told = {
+                "reason": "artifact_refused",
+                "name": name,
+                "detail": str(error),
+            }
+            self._report(EventType.ERROR, told)
+            return None
+
+
+async def until_reached(call: Callable[[], _T], deadline: float) -> _T:
+    """Repeats a call to the app while it is away, in a thread, until time.monotonic() is `deadline`.
+
+    Raises AppAway then; NotAuthorized and Refused at once (a wrong hash is tried a few times: it is damage in transit).
+    """
+    backoff, wrong = Backoff(), 0
+    while True:
+        try:
+            return await asyncio.to_thread(call)
+        except Unreachable as error:
+            wait_s, why = backoff.next_s(error.retry_after_s), str(error)
+        except Refused as error:
+            wrong += 1
+            if error.status != 422 or wrong >= _WRONG_HASH_TRIES:
+                raise
+            wait_s, why = backoff.next_s(), str(error)
+        if time.monotonic() + wait_s >= deadline:
+            raise AppAway(why)
+        await asyncio.sleep(wait_s)

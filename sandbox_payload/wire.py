@@ -1,0 +1,202 @@
+"""Everything that crosses the sandbox boundary, in both directions.
+
+The only module that both sides import. Both treat what they read through it as data of a stranger: models ignore
+unknown fields (a newer side may add some) and refuse wrong types; sizes are capped by whoever reads the bytes.
+Versioned by `PROTOCOL_VERSION`: a payload and an app of different versions refuse each other in words.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+PROTOCOL_VERSION = 1
+
+RESULT_REF = "refs/issuewright/result"
+"""The one ref that a result or checkpoint bundle carries."""
+
+MAX_EVENTS_BYTES = 1_000_000
+MAX_ARTIFACT_BYTES = 100_000_000
+MAX_WAIT_S = 25
+HEARTBEAT_S = 30
+
+Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
+
+
+class EventType(StrEnum):
+    """The names a sandbox reports under (contract, section 5). Unknown ones are stored too."""
+
+    STARTED = "agent.started"
+    SYSTEM_MESSAGE = "agent.system_message"
+    ASSISTANT_MESSAGE = "agent.assistant_message"
+    MESSAGE = "agent.message"
+    TOOL_USE = "agent.tool_use"
+    TOOL_COMPLETED = "agent.tool_completed"
+    USER_TOOL_RESULT = "agent.user_tool_result"
+    FILE_EDITED = "agent.file_edited"
+    MESSAGE_INJECTED = "agent.message_injected"
+    WAITING = "agent.waiting"
+    HEARTBEAT = "agent.heartbeat"
+    INTERRUPTED = "agent.interrupted"
+    ERROR = "agent.error"
+    COMPLETED = "agent.completed"
+    FAILED = "agent.failed"
+    SHUTDOWN = "agent.shutdown"
+    PHASE_STARTED = "spec.phase_started"
+    PHASE_COMPLETED = "spec.phase_completed"
+    PHASE_FAILED = "spec.phase_failed"
+    PHASE_RETRY = "spec.phase_retry"
+
+
+class MessageType(StrEnum):
+    USER_MESSAGE = "user_message"
+    INTERRUPT = "interrupt"
+    GUARDIAN_NUDGE = "guardian_nudge"
+    SYSTEM = "system"
+
+
+class ArtifactName(StrEnum):
+    CHECKPOINT = "checkpoint.bundle"
+    RESULT = "result.bundle"
+    MANIFEST = "manifest.json"
+    TRANSCRIPT = "transcript.tar.gz"
+
+
+class ExitCode(IntEnum):
+    """How the payload process ends; the keeper and the provider pass it on."""
+
+    OK = 0
+    AGENT_FAILED = 10
+    BAD_INPUTS = 20
+    NOT_AUTHORIZED = 30
+    """The app said 401 or 403: this sandbox has ended or is not known."""
+    APP_UNREACHABLE = 31
+    TIME_LIMIT = 40
+    TERMINATED = 143
+
+
+class Wire(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Event(Wire):
+    """One numbered thing a sandbox reports. `seq` starts at 1 and has no gaps within one sandbox."""
+
+    seq: int = Field(ge=1, le=2**53)
+    event_type: str = Field(min_length=1, max_length=100)
+    event_data: dict[str, Any] = Field(default_factory=dict)
+    source: Literal["agent", "worker"] = "agent"
+    timestamp: AwareDatetime
+
+
+class EventBatch(Wire):
+    events: list[Event] = Field(max_length=1000)
+
+
+class EventsReceipt(Wire):
+    status: Literal["received"] = "received"
+    last_seq: int
+
+
+class Message(Wire):
+    id: str
+    seq: int
+    message_type: str
+    content: str
+    created_at: AwareDatetime
+
+
+class MessagesPage(Wire):
+    messages: list[Message]
+    last_seq: int
+
+
+class Brief(Wire):
+    """What a sandbox is for: `brief.json` in the inputs directory. Texts stand beside it as files."""
+
+    version: int = PROTOCOL_VERSION
+    sandbox_id: str
+    spec_id: str
+    task_id: str | None = None
+    phase: str | None = None
+    title: str = ""
+    repository: str
+    branch: str
+    start_sha: Sha
+    """The commit the work tree stands on at the start; every result descends from it."""
+    model: str | None = None
+    permission_mode: Literal["acceptEdits", "bypassPermissions"] = "acceptEdits"
+    max_turns: int = Field(default=150, ge=1)
+    max_budget_usd: float = Field(default=10.0, gt=0)
+    task_timeout_s: int = Field(default=3600, ge=1)
+    idle_s: int = Field(default=600, ge=0)
+    heartbeat_s: float = Field(default=HEARTBEAT_S, gt=0)
+    resume_session_id: str | None = None
+    setup_command: str | None = None
+    test_command: str | None = None
+    author_name: str = "Issuewright"
+    author_email: str = "issuewright@users.noreply.github.com"
+
+
+ManifestStatus = Literal["completed", "failed", "cancelled"]
+
+
+class CommandReport(Wire):
+    """How a repository's own command (`setup`, `test`) went inside the sandbox."""
+
+    command: str = Field(max_length=2000)
+    exit_code: int | None = None
+    """None when it was cut at its time limit."""
+    seconds: float = 0.0
+    output: str = Field(default="", max_length=20_000)
+    """The end of what it printed on either stream."""
+
+
+class Manifest(Wire):
+    """What a round of work came to: `manifest.json`, uploaded last, so it completes a result.
+
+    `status` and the texts are the sandbox's own words; what counts is what the app finds in the bundle.
+    """
+
+    version: int = PROTOCOL_VERSION
+    sandbox_id: str
+    round: int = Field(ge=1)
+    """Counts the results of one sandbox: 1 for the task itself, then one more for each later conversation round."""
+    start_sha: Sha
+    head_sha: Sha
+    bundle_sha256: str | None = None
+    """None when head equals start: git makes no empty bundles."""
+    status: ManifestStatus
+    reason: str = Field(default="", max_length=100)
+    """Short and stable: `max_turns`, `budget`, `model_error`, `cli_killed`, `time_limit`, `terminated`, …"""
+    detail: str = Field(default="", max_length=4000)
+    summary: str = Field(default="", max_length=20_000)
+    """The agent's last text."""
+    session_id: str | None = None
+    turns: int = 0
+    cost_usd: float = 0.0
+    test: CommandReport | None = None
+    """The repository's test command, run after the agent was done; None when there is none or it was not reached."""
+    finished_at: AwareDatetime
+
+
+BRIEF_FILE = "brief.json"
+PROMPT_FILE = "prompt.md"
+SYSTEM_FILE = "system.md"
+TOKEN_FILE = "token"  # noqa: S105 - a file name
+TRANSCRIPT_FILE = "transcript.tar.gz"
+
+ENVIRONMENT = (
+    "SANDBOX_ID", "SPEC_ID", "SPEC_PHASE", "TASK_ID", "PROJECT_ID", "USER_ID", "CALLBACK_URL", "HTTPS_PROXY",
+    "SANDBOX_TOKEN_FILE", "BRANCH_NAME", "GITHUB_REPO_OWNER", "GITHUB_REPO_NAME", "MODEL", "ANTHROPIC_BASE_URL",
+    "RESUME_SESSION_ID",
+)  # fmt: skip
+"""The variables of the contract's section 5, all that a provider sets beside PATH, HOME, LANG and PYTHON*."""
+
+
+def utc_text(at: datetime) -> str:
+    """RFC 3339 in UTC with milliseconds, the form timestamps travel in."""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
