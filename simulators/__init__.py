@@ -1,0 +1,1 @@
+"""Stand-ins for the outside world (GitHub, the model), used by the demo and by tests, never by production code."""

@@ -1,0 +1,1 @@
+"""A stateful stand-in for github.com: REST, GraphQL, webhooks, git over HTTP, and pages for people."""

@@ -1,0 +1,1 @@
+"""What can be done on the simulated GitHub, whoever does it: each action changes state and sends its events."""

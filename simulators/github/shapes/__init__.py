@@ -1,0 +1,1 @@
+"""GitHub's JSON for each kind of thing. Functions only read state."""

@@ -1,0 +1,5 @@
+"""Pages for people."""
+
+from simulators.github.web.front import WebFront
+
+__all__ = ["WebFront"]
