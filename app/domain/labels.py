@@ -1,0 +1,38 @@
+"""The labels that start and approve work. Names compare without case, as GitHub's do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.domain.states import Flow
+
+
+@dataclass(frozen=True)
+class LabelNames:
+    agent: str = "agent"
+    plan: str = "agent:plan"
+    quick: str = "agent:quick"
+    approved: str = "agent:approved"
+
+    def flow_of(self, label: str) -> Flow | None:
+        """What a label asks for; None for one that is not ours or only approves."""
+        folded = label.casefold()
+        for name, flow in ((self.agent, Flow.FULL), (self.plan, Flow.PLAN), (self.quick, Flow.QUICK)):
+            if folded == name.casefold():
+                return flow
+        return None
+
+    @property
+    def definitions(self) -> tuple[tuple[str, str, str], ...]:
+        """(name, color, description ≤ 100 characters) for the labels to create on installation."""
+        return (
+            (self.agent, "5319e7", "Issuewright plans this issue, builds it and opens a pull request"),
+            (self.plan, "8a63d2", "Issuewright plans this issue and waits for approval"),
+            (self.quick, "1d76db", "Issuewright builds this issue as one task, without planning"),
+            (self.approved, "0e8a16", "Approves the plan that Issuewright has shown"),
+        )
+
+
+def has_label(labels: tuple[str, ...], name: str) -> bool:
+    folded = name.casefold()
+    return any(label.casefold() == folded for label in labels)

@@ -1,0 +1,59 @@
+"""Sentences for people: outcomes of a spec and comments where there is no spec. Pure."""
+
+from __future__ import annotations
+
+from app.domain.markers import notice_marker
+from app.domain.sanitize import escape_markdown
+
+NO_WRITE = "no-write"
+NO_PLANNING = "no-planning"
+
+
+def render_no_write(key: str, login: str, label: str) -> str:
+    return (
+        f"{notice_marker(key)}\n**Not started.** {escape_markdown(login)} set `{label}`, but only someone with write "
+        "access to this repository can start work. Someone with write access may set the label again."
+    )
+
+
+def render_no_planning(key: str, label: str, quick: str) -> str:
+    return (
+        f"{notice_marker(key)}\n**Not started.** `{label}` asks for a plan first, which this version can't make yet. "
+        f"Set `{quick}` to have the issue worked on as one task."
+    )
+
+
+EMPTY_REPOSITORY = "The repository has no commit yet, so there is nothing to branch from. Push a first commit, then set the label again."
+ARCHIVED = "The repository is archived or disabled, so nothing can be pushed to it."
+NO_BASE = "None of the possible base branches exists ({names}). Create one, then set the label again."
+BLOCKED_NAME = (
+    "The branch `{name}` can't be created: {reason}. A branch called `{prefix}` stands in the way, since Git keeps "
+    "`{prefix}/…` as a folder. Delete or rename the branch `{prefix}`, then set the label again."
+)
+NAMES_TAKEN = (
+    "Every branch name that was tried is taken (the last one: `{name}`). Delete old branches, then try again."
+)
+PULL_CLOSED = "The pull request was closed without a merge."
+LABEL_REMOVED = "The label was removed."
+ISSUE_CLOSED = "The issue was closed."
+CANCEL_TEXTS = {
+    "label_removed": LABEL_REMOVED,
+    "issue_closed": ISSUE_CLOSED,
+    "issue_deleted": "The issue was deleted.",
+    "issue_transferred": "The issue was moved to another repository.",
+    "pull_closed": PULL_CLOSED,
+    "access_lost": "The App no longer has access to the repository.",
+    "operator": "The operator of this Issuewright cancelled it.",
+}
+NO_CHANGES = "The agent ended without changing a file. The pull request was closed and its branch deleted; the issue stays open."
+KEPT = "What the agent had done is kept: `issuewright specs bundle {spec_id}`."
+SANDBOX_LOST = "The sandbox ended without handing back a result ({reason})."
+INTERNAL = "Something in Issuewright itself failed {times} times in a row ({what}). The operator's log has the details."
+DENIED = "GitHub does not let the App do this: {message}"
+LABELER_LOST = "{login} no longer has write access to this repository."
+NO_REVIEWER = "A review by {login} could not be requested: GitHub refuses them as a reviewer."
+NO_DRAFT = "The pull request was opened ready at once, since drafts are not available in this repository."
+LFS_NOTE = "Files kept in Git LFS were not there for the agent, only their pointers."
+NO_MODEL = (
+    "No model key is configured. The operator sets ANTHROPIC_API_KEY (or ANTHROPIC_BASE_URL), then try again."
+)

@@ -1,0 +1,302 @@
+"""What the flow needs from outside, as protocols over plain data. Steps see these, never an adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from app.domain.ids import InstallationId, IssueNumber, RepoId, SandboxId, UserId
+
+# ---------------------------------------------------------------- sandboxes
+
+
+class SandboxStatus(StrEnum):
+    """What a provider sees of one sandbox."""
+
+    ABSENT = "absent"
+    CREATING = "creating"
+    RUNNING = "running"
+    EXITED = "exited"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class SandboxSight:
+    """One look at one sandbox. `exit_code` is the payload's (128+n for a signal); `detail` is for operators."""
+
+    name: str
+    status: SandboxStatus
+    exit_code: int | None = None
+    detail: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class SandboxOrder:
+    """All that a provider needs to make one sandbox. Safe to hand in twice: `name` identifies it.
+
+    `environment` holds the contract's variables (strings) without CALLBACK_URL, ANTHROPIC_BASE_URL, HTTPS_PROXY and
+    SANDBOX_TOKEN_FILE, which the provider adds, because only it knows them as the inside sees them.
+    `inputs` maps file names (brief.json, prompt.md, system.md, transcript.tar.gz) to bytes; `token` becomes a 0600 file.
+    `mirror` is a bare repository on this host that has `start_sha`; the work tree stands on it, on branch `branch`,
+    with `base_branch`'s tip `base_sha` present too (None when there is none).
+    `agent_config_sha` is the commit whose agent configuration (.claude/, .mcp.json, CLAUDE.md, AGENTS.md …) counts.
+    """
+
+    sandbox_id: SandboxId
+    name: str
+    labels: Mapping[str, str]
+    environment: Mapping[str, str]
+    inputs: Mapping[str, bytes]
+    token: str
+    mirror: Path
+    branch: str
+    start_sha: str
+    agent_config_sha: str
+    memory_gb: int
+    cpu: int
+    disk_gb: int
+    time_limit_s: int
+    allow_hosts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Probe:
+    ok: bool
+    detail: str
+
+
+class Sandboxes(Protocol):
+    """A provider of isolated machines. Every call ends within 20 s and may be repeated.
+
+    Raises RetryAt (not now), Denied (credentials, quota), Refused (the order is wrong), Unexpected.
+    """
+
+    kind: str
+
+    async def probe(self) -> Probe:
+        """Whether sandboxes can be made here, and if not, what to do about it."""
+
+    async def ensure_created(self, order: SandboxOrder) -> SandboxSight:
+        """Start making the sandbox and its agent unless it exists under that name; returns what is seen now."""
+
+    async def fetch_sight(self, name: str) -> SandboxSight:
+        """ABSENT rather than an error when there is no such sandbox."""
+
+    async def ensure_stopped(self, name: str, grace_s: float) -> None:
+        """Ask the agent to wrap up and end it after `grace_s` at the latest; returns at once. No-op when absent."""
+
+    async def ensure_deleted(self, name: str) -> None:
+        """Remove it and everything it left. No-op when absent."""
+
+    async def list_owned(self) -> Sequence[SandboxSight]:
+        """Every sandbox of this Issuewright instance that the provider still knows."""
+
+    async def fetch_log(self, name: str, offset: int = 0, limit: int = 65536) -> bytes:
+        """Bytes of the payload's own output from `offset`; empty when absent."""
+
+    async def aclose(self) -> None: ...
+
+
+# ---------------------------------------------------------------- GitHub
+
+
+@dataclass(frozen=True)
+class RepoRef:
+    """A repository as an address for calls: identity by `repo_id`, the names as last seen."""
+
+    installation_id: InstallationId
+    repo_id: RepoId
+    owner: str
+    name: str
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.owner}/{self.name}"
+
+
+class Permission(StrEnum):
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+    @property
+    def may_write(self) -> bool:
+        return self in {Permission.WRITE, Permission.ADMIN}
+
+
+@dataclass(frozen=True)
+class User:
+    user_id: UserId
+    login: str
+    kind: str = "User"
+
+
+@dataclass(frozen=True)
+class Issue:
+    number: IssueNumber
+    issue_id: int
+    title: str
+    body: str
+    state: str
+    labels: tuple[str, ...]
+    author: User | None
+    locked: bool = False
+    html_url: str = ""
+
+
+@dataclass(frozen=True)
+class Repository:
+    repo_id: RepoId
+    owner: str
+    name: str
+    default_branch: str
+    archived: bool
+    disabled: bool
+    private: bool
+    has_issues: bool
+    html_url: str = ""
+
+
+@dataclass(frozen=True)
+class Branch:
+    name: str
+    sha: str
+
+
+@dataclass(frozen=True)
+class Comment:
+    comment_id: int
+    body: str
+    author_id: UserId | None
+    html_url: str = ""
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    number: int
+    node_id: str
+    state: str
+    draft: bool
+    merged: bool
+    title: str
+    body: str
+    head_ref: str
+    head_sha: str
+    base_ref: str
+    html_url: str
+    head_repo_id: RepoId | None = None
+
+
+@dataclass(frozen=True)
+class CheckRun:
+    check_run_id: int
+    head_sha: str
+    status: str
+    conclusion: str | None
+    html_url: str = ""
+
+
+@dataclass(frozen=True)
+class CheckOutput:
+    """What a check run shows. `conclusion` None = in progress. `actions` are (label, description, identifier)."""
+
+    title: str
+    summary: str
+    details_url: str
+    conclusion: str | None = None
+    actions: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The App as an author: `SLUG[bot]` and its numeric user id."""
+
+    app_id: int
+    slug: str
+    bot_login: str
+    bot_user_id: UserId
+
+    @property
+    def email(self) -> str:
+        return f"{self.bot_user_id}+{self.bot_login}@users.noreply.github.com"
+
+
+class GitHub(Protocol):
+    """All that is read from and written to GitHub. Raises RetryAt, Gone, Denied, Refused or Unexpected, nothing else.
+
+    Writes find what is already there before they make it (`ensure_*`), so that calling twice leaves one.
+    """
+
+    async def fetch_identity(self) -> Identity: ...
+    async def fetch_repository(self, repo: RepoRef) -> Repository: ...
+    async def fetch_issue(self, repo: RepoRef, number: IssueNumber) -> Issue: ...
+    async def fetch_permission(self, repo: RepoRef, user: User) -> Permission: ...
+    async def fetch_branch(self, repo: RepoRef, name: str) -> Branch | None: ...
+    async def fetch_refs(self, repo: RepoRef, prefix: str) -> tuple[str, ...]:
+        """Names (without refs/heads/) of branches that start with `prefix`."""
+
+    async def fetch_file(self, repo: RepoRef, path: str, ref: str) -> str | None: ...
+    async def fetch_tree_paths(self, repo: RepoRef, directory: str, ref: str) -> tuple[str, ...]:
+        """Names of the files directly in `directory` ('' = root) at `ref`; empty when there is none."""
+
+    async def fetch_pull(self, repo: RepoRef, number: int) -> PullRequest: ...
+    async def fetch_installation_repositories(
+        self, installation_id: InstallationId
+    ) -> tuple[Repository, ...]: ...
+
+    async def ensure_labels(self, repo: RepoRef, labels: Sequence[tuple[str, str, str]]) -> None:
+        """Create the missing ones of (name, color, description); names compare without case."""
+
+    async def ensure_comment(
+        self, repo: RepoRef, number: int, marker: str, body: str, *, known_id: int | None
+    ) -> Comment:
+        """One comment of ours carrying `marker`: by known id, else by marker over all pages, else a new one. Edits it
+        to `body` when it differs.
+        """
+
+    async def ensure_reaction(self, repo: RepoRef, comment_id: int, content: str) -> None: ...
+    async def ensure_start_commit(self, repo: RepoRef, base_sha: str, message: str) -> str:
+        """An empty commit on `base_sha` (same tree) made through the API, so that GitHub signs it; its sha."""
+
+    async def ensure_branch(self, repo: RepoRef, name: str, sha: str) -> bool:
+        """True when the branch stands on `sha` now (made here or before); False when the name is taken by
+        another commit. Refused when the name can't exist (a branch `feature` blocks `feature/x`).
+        """
+
+    async def ensure_branch_deleted(self, repo: RepoRef, name: str, expected_sha: str) -> bool:
+        """Delete it only while it stands on `expected_sha`; True when it is gone now."""
+
+    async def ensure_pull(self, repo: RepoRef, *, head: str, base: str, title: str, body: str) -> PullRequest:
+        """The open pull request of that head branch, else a new draft (not a draft where the plan has none)."""
+
+    async def ensure_pull_body(self, repo: RepoRef, number: int, body: str) -> None: ...
+    async def ensure_pull_ready(self, repo: RepoRef, pull: PullRequest) -> None: ...
+    async def ensure_pull_closed(self, repo: RepoRef, number: int) -> None: ...
+    async def ensure_issue_closed(self, repo: RepoRef, number: IssueNumber) -> None: ...
+    async def ensure_review_requested(self, repo: RepoRef, number: int, login: str) -> bool:
+        """False when GitHub refuses that person as a reviewer (no collaborator, or the author)."""
+
+    async def ensure_check_run(
+        self, repo: RepoRef, head_sha: str, external_id: str, output: CheckOutput, *, known_id: int | None
+    ) -> CheckRun:
+        """The check run `Issuewright` on that head: by known id, else by external id among ours, else a new one."""
+
+    async def ensure_pushed(
+        self, repo: RepoRef, quarantine: Path, sha: str, branch: str, expected_sha: str
+    ) -> str:
+        """Push `sha` from the bare repository `quarantine` to `branch` without force, only onto `expected_sha`
+        (also fine when the branch stands on `sha` already). Returns the branch's sha afterwards. Refused with the
+        server's message when it is rejected; `code` `moved` when the branch stands elsewhere.
+        """
+
+    async def fetch_mirror(self, repo: RepoRef, mirror: Path) -> None:
+        """Bring the bare mirror repository at `mirror` up to date (clone it when missing); read-only on GitHub."""
+
+    async def aclose(self) -> None: ...

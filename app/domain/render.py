@@ -1,0 +1,179 @@
+"""The status comment and the check run. Pure: the same view gives the same text, so nothing is edited in vain."""
+
+from __future__ import annotations
+
+from app.domain.markers import status_marker
+from app.domain.ports import CheckOutput
+from app.domain.sanitize import (
+    MAX_BODY,
+    cut_text,
+    escape_markdown,
+    neutralize_agent_text,
+    quote_block,
+    sanitize_line,
+)
+from app.domain.view import Outcome, SpecView
+
+CHECK_NAME = "Issuewright"
+MAX_CHECK_TEXT = 65_535
+RETRY_ACTION = ("Retry", "Run the failed work again", "retry")
+
+_HEADLINES = {
+    Outcome.DONE: "✅ Done: ready for review",
+    Outcome.NO_CHANGES: "⚪ Nothing to change",
+    Outcome.PUSH_REFUSED: "⛔ Not pushed",
+    Outcome.FAILED: "❌ Failed",
+    Outcome.CANCELLED: "🛑 Cancelled",
+}
+_CONCLUSIONS = {
+    Outcome.DONE: "success",
+    Outcome.NO_CHANGES: "neutral",
+    Outcome.PUSH_REFUSED: "failure",
+    Outcome.FAILED: "failure",
+    Outcome.CANCELLED: "cancelled",
+}
+TIMED_OUT = "time_limit"
+"""The failure reason that a check run has an own conclusion for."""
+
+
+def conclusion_of(outcome: Outcome, reason: str = "") -> str:
+    if outcome is Outcome.FAILED and reason == TIMED_OUT:
+        return "timed_out"
+    return _CONCLUSIONS[outcome]
+
+
+def headline(view: SpecView) -> str:
+    if view.outcome is not None and view.state not in {"queued", "implementing"}:
+        if view.outcome is Outcome.DONE and view.state == "completed":
+            return "🎉 Merged"
+        return _HEADLINES[view.outcome]
+    if view.cancel_asked:
+        return "🛑 Stopping: the agent wraps up"
+    if view.branch is None:
+        return "👀 Accepted: getting ready"
+    if view.agent is None or view.agent.activity == "starting":
+        return "🚚 Starting the agent"
+    return "🛠️ The agent is at work"
+
+
+def render_status(view: SpecView) -> str:
+    """The one status comment of a spec, at most 65,536 characters."""
+    parts = [
+        status_marker(view.spec_id),
+        f"### {headline(view)}",
+        "",
+        *_facts(view),
+        "",
+        *_progress(view),
+    ]
+    if view.outcome_detail:
+        parts += ["", neutralize_agent_text(view.outcome_detail, 12_000)]
+    parts += [f"\n> {note}" for note in view.notes]
+    summaries = [task for task in view.tasks if task.summary]
+    for task in summaries:
+        text = neutralize_agent_text(task.summary, 12_000)
+        parts += ["", "<details><summary>What the agent says</summary>", "", text, "", "</details>"]
+    parts += ["", *_endorsed(view), "", f"<sub>{_next_hint(view)} · {view.spec_id}</sub>"]
+    return cut_text("\n".join(parts), MAX_BODY)
+
+
+def _facts(view: SpecView) -> list[str]:
+    rows = [f"| Asked by | {escape_markdown(view.labeler_login)} with `{view.trigger_label}` |"]
+    if view.branch:
+        rows.append(f"| Branch | [`{view.branch}`]({view.branch_url}) from `{view.base_branch}` |")
+    if view.pull_number:
+        rows.append(f"| Pull request | #{view.pull_number} |")
+    if view.agent is not None:
+        rows.append(f"| Agent | {_agent_line(view)} |")
+    return ["| | |", "|---|---|", *rows]
+
+
+def _agent_line(view: SpecView) -> str:
+    agent = view.agent
+    if agent is None:
+        return ""
+    words = [agent.activity]
+    if agent.tools:
+        words.append(f"{agent.tools} tool call{'s' if agent.tools != 1 else ''}")
+    if agent.last_tool and agent.activity == "working":
+        words.append(f"now `{sanitize_line(agent.last_tool, 60).replace('`', '')}`")
+    if view.cost_usd >= 0.005:
+        words.append(f"${view.cost_usd:.2f}")
+    if agent.attempt > 1:
+        words.append(f"attempt {agent.attempt}")
+    return ", ".join(words)
+
+
+def _progress(view: SpecView) -> list[str]:
+    """A short checklist of the way; what did not happen stays unticked."""
+    ended = view.outcome is not None and view.state != "implementing"
+    worked = any(task.state == "completed" for task in view.tasks)
+    steps = [
+        ("Accepted", True),
+        ("Branch and draft pull request", view.pull_number is not None),
+        ("Agent has finished its work", worked),
+        ("Result checked and pushed", view.outcome is Outcome.DONE),
+        ("Ready for review", view.outcome is Outcome.DONE and ended),
+    ]
+    return [f"- [{'x' if done else ' '}] {text}" for text, done in steps]
+
+
+def _endorsed(view: SpecView) -> list[str]:
+    """What is worked on: the issue as it stood when the label was set, whatever is edited later."""
+    title = sanitize_line(view.title, 250)
+    text = f"{title}\n\n{view.body}".strip()
+    return [
+        "<details><summary>What is worked on: the issue as it stood when it was labeled</summary>",
+        "",
+        quote_block(text, 20_000),
+        "",
+        "</details>",
+    ]
+
+
+def _next_hint(view: SpecView) -> str:
+    if view.outcome in {Outcome.FAILED, Outcome.PUSH_REFUSED, Outcome.CANCELLED}:
+        retry = (
+            "press Retry on the check run, or set the label again"
+            if view.pull_number
+            else "set the label again"
+        )
+        return f"To try again, {retry}"
+    if view.outcome is Outcome.NO_CHANGES:
+        return "The issue stays open; set the label again after saying more"
+    if view.outcome is Outcome.DONE:
+        return "Review the pull request; merging it completes this"
+    return "Remove the label or close the issue to stop"
+
+
+def render_check(view: SpecView, details_url: str) -> CheckOutput:
+    """The check run on the newest head."""
+    done = view.outcome is not None and view.state not in {"queued", "implementing"}
+    outcome = view.outcome if done else None
+    summary = [f"Issue #{view.issue_number}, branch `{view.branch}`.", ""]
+    if outcome is None:
+        summary.append(
+            "The agent is at work in its sandbox. The status comment on the issue shows how it goes."
+        )
+    if view.outcome_detail and outcome is not None:
+        summary.append(neutralize_agent_text(view.outcome_detail, 20_000))
+    reason = view.outcome_detail.split(":", 1)[0] if view.outcome_detail else ""
+    conclusion = (
+        None if outcome is None else conclusion_of(outcome, TIMED_OUT if "time limit" in reason else "")
+    )
+    return CheckOutput(
+        title=headline(view),
+        summary=cut_text("\n".join(summary), MAX_CHECK_TEXT),
+        details_url=details_url,
+        conclusion=conclusion,
+        actions=() if conclusion in {None, "success"} else (RETRY_ACTION,),
+    )
+
+
+def render_superseded(head_sha: str, details_url: str) -> CheckOutput:
+    return CheckOutput(
+        title="Superseded",
+        summary=f"A newer commit was pushed after `{head_sha[:12]}`; its own check run tells how it went.",
+        details_url=details_url,
+        conclusion="neutral",
+    )

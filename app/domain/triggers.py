@@ -1,0 +1,185 @@
+"""From what happened on GitHub to what it asks for. Pure: `decide_intent` sees facts and never asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.domain.labels import LabelNames
+from app.domain.states import Flow
+
+
+@dataclass(frozen=True)
+class RepoFacts:
+    repo_id: int
+    owner: str
+    name: str
+    default_branch: str | None = None
+    private: bool = False
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One delivery, reduced to what decisions need. None = the payload did not say."""
+
+    event: str
+    action: str | None
+    installation_id: int | None = None
+    repo: RepoFacts | None = None
+    sender_id: int | None = None
+    sender_login: str = ""
+    sender_type: str = ""
+    issue_number: int | None = None
+    issue_is_pull: bool = False
+    issue_title: str = ""
+    issue_body: str = ""
+    issue_labels: tuple[str, ...] = ()
+    issue_updated_at: str = ""
+    label: str | None = None
+    label_id: int | None = None
+    pull_number: int | None = None
+    pull_merged: bool = False
+    check_run_id: int | None = None
+    check_app_id: int | None = None
+    requested_action: str | None = None
+    repositories: tuple[RepoFacts, ...] = ()
+    repositories_removed: tuple[int, ...] = ()
+    account_id: int | None = None
+    account_login: str | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """Work on an issue, if the sender may write and the label is still there."""
+
+    flow: Flow
+    label: str
+    trigger_key: str
+
+
+@dataclass(frozen=True)
+class Cancel:
+    reason: str
+
+
+@dataclass(frozen=True)
+class PullEnded:
+    merged: bool
+
+
+@dataclass(frozen=True)
+class PullReopened:
+    pass
+
+
+@dataclass(frozen=True)
+class Retry:
+    """The Retry button of a check run, or GitHub's own re-run."""
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """Repositories the App can work in from now on: remember them, create missing labels."""
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Access is gone: installation deleted or suspended, or repositories removed."""
+
+    state: Literal["deleted", "suspended", "removed"]
+
+
+@dataclass(frozen=True)
+class Ignored:
+    reason: str
+
+
+Intent = Start | Cancel | PullEnded | PullReopened | Retry | Welcome | Forget | Ignored
+
+
+def decide_intent(happening: Happening, labels: LabelNames, own_bot_id: int | None) -> Intent:
+    """What a delivery asks for. Events of our own bot user never ask for anything (loops)."""
+    if own_bot_id is not None and happening.sender_id == own_bot_id:
+        return Ignored("made by this App")
+    table = {
+        "issues": _decide_issue,
+        "pull_request": _decide_pull,
+        "check_run": _decide_check,
+        "installation": _decide_installation,
+        "installation_repositories": _decide_repositories,
+    }
+    decide = table.get(happening.event)
+    if decide is None:
+        return Ignored(f"event {happening.event} asks for nothing")
+    if happening.installation_id is None:
+        return Ignored("no installation in the payload")
+    return decide(happening, labels)
+
+
+def _decide_issue(happening: Happening, labels: LabelNames) -> Intent:
+    if happening.repo is None or happening.issue_number is None:
+        return Ignored("no repository or issue in the payload")
+    action = happening.action
+    if action == "labeled":
+        return _decide_labeled(happening, labels)
+    if action == "unlabeled":
+        if happening.label is None or labels.flow_of(happening.label) is None:
+            return Ignored("another label was removed")
+        return Cancel("label_removed")
+    reasons = {"closed": "issue_closed", "deleted": "issue_deleted", "transferred": "issue_transferred"}
+    if action in reasons:
+        return Cancel(reasons[action])
+    return Ignored(f"issues.{action} asks for nothing")
+
+
+def _decide_labeled(happening: Happening, labels: LabelNames) -> Intent:
+    if happening.label is None:
+        return Ignored("no label in the payload")
+    flow = labels.flow_of(happening.label)
+    if flow is None:
+        return Ignored("another label was added")
+    if happening.issue_is_pull:
+        return Ignored("the label was set on a pull request")
+    if happening.sender_id is None:
+        return Ignored("the person who labeled no longer exists")
+    # The event has no id of its own; two hooks report it with the same label, moment and person.
+    key = f"{happening.label_id or happening.label.casefold()}@{happening.issue_updated_at}:{happening.sender_id}"
+    return Start(flow=flow, label=happening.label, trigger_key=key)
+
+
+def _decide_pull(happening: Happening, _labels: LabelNames) -> Intent:
+    if happening.repo is None or happening.pull_number is None:
+        return Ignored("no repository or pull request in the payload")
+    if happening.action == "closed":
+        return PullEnded(merged=happening.pull_merged)
+    if happening.action == "reopened":
+        return PullReopened()
+    return Ignored(f"pull_request.{happening.action} asks for nothing")
+
+
+def _decide_check(happening: Happening, _labels: LabelNames) -> Intent:
+    if happening.repo is None or happening.check_run_id is None:
+        return Ignored("no repository or check run in the payload")
+    if happening.action == "rerequested":
+        return Retry()
+    if happening.action == "requested_action" and happening.requested_action == "retry":
+        return Retry()
+    return Ignored(f"check_run.{happening.action} asks for nothing")
+
+
+def _decide_installation(happening: Happening, _labels: LabelNames) -> Intent:
+    if happening.action in {"created", "unsuspend", "new_permissions_accepted"}:
+        return Welcome()
+    if happening.action == "deleted":
+        return Forget("deleted")
+    if happening.action == "suspend":
+        return Forget("suspended")
+    return Ignored(f"installation.{happening.action} asks for nothing")
+
+
+def _decide_repositories(happening: Happening, _labels: LabelNames) -> Intent:
+    if happening.action == "added":
+        return Welcome()
+    if happening.action == "removed":
+        return Forget("removed")
+    return Ignored(f"installation_repositories.{happening.action} asks for nothing")
