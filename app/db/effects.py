@@ -1,0 +1,84 @@
+"""All SQL about effects: writes to GitHub that belong to no spec's step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models import Effect
+from app.domain.ids import EffectId, new_effect_id
+from app.domain.states import EffectState
+
+CLAIM = timedelta(seconds=90)
+
+
+async def record_effect(
+    session: AsyncSession,
+    *,
+    kind: str,
+    key: str,
+    repo: tuple[int, int],
+    payload: Mapping[str, Any],
+    now: datetime,
+) -> EffectId | None:
+    """Owe one write; `repo` is (installation id, repository id). None when that key was recorded before."""
+    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
+    statement = (
+        dialect.insert(Effect)
+        .values(
+            id=new_effect_id(), key=key[:255], kind=kind, installation_id=repo[0], repo_id=repo[1],
+            payload=dict(payload), state=EffectState.PENDING, attempts=0, not_before_at=now, created_at=now,
+        )
+        .on_conflict_do_nothing(index_elements=["key"])
+        .returning(Effect.id)
+    )  # fmt: skip
+    found = (await session.execute(statement)).scalar_one_or_none()
+    return EffectId(found) if found else None
+
+
+def _due(now: datetime) -> tuple[Any, ...]:
+    return (
+        Effect.state == EffectState.PENDING,
+        Effect.not_before_at <= now,
+        or_(Effect.claimed_until_at.is_(None), Effect.claimed_until_at <= now),
+    )
+
+
+async def list_due_effects(session: AsyncSession, now: datetime, limit: int = 50) -> list[str]:
+    statement = select(Effect.id).where(*_due(now)).order_by(Effect.not_before_at).limit(limit)
+    return list((await session.execute(statement)).scalars())
+
+
+async def claim_effect(session: AsyncSession, effect_id: str, now: datetime) -> Effect | None:
+    statement = (
+        update(Effect)
+        .where(Effect.id == effect_id, *_due(now))
+        .values(claimed_until_at=now + CLAIM, attempts=Effect.attempts + 1)
+        .returning(Effect.id)
+    )
+    if (await session.execute(statement)).scalar_one_or_none() is None:
+        return None
+    return (await session.execute(select(Effect).where(Effect.id == effect_id))).scalar_one()
+
+
+async def settle_effect(
+    session: AsyncSession, effect_id: str, state: EffectState, now: datetime, *, reason: str | None = None
+) -> None:
+    await session.execute(
+        update(Effect)
+        .where(Effect.id == effect_id, Effect.state == EffectState.PENDING)
+        .values(state=state, reason=reason, done_at=now, claimed_until_at=None)
+    )
+
+
+async def defer_effect(session: AsyncSession, effect_id: str, at: datetime, *, reason: str) -> None:
+    await session.execute(
+        update(Effect)
+        .where(Effect.id == effect_id, Effect.state == EffectState.PENDING)
+        .values(not_before_at=at, reason=reason, claimed_until_at=None)
+    )

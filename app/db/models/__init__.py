@@ -1,0 +1,27 @@
+"""The tables. One module per family; importing this package knows them all."""
+
+from app.db.models.base import Base
+from app.db.models.github import Delivery, Effect, Installation, Repository
+from app.db.models.sandbox import Artifact, ArtifactChunk, Event, Message, ModelCall, Sandbox
+from app.db.models.spec import CheckRun, Spec, Task
+from app.db.models.system import Lock, Operation, Process
+
+__all__ = [
+    "Artifact",
+    "ArtifactChunk",
+    "Base",
+    "CheckRun",
+    "Delivery",
+    "Effect",
+    "Event",
+    "Installation",
+    "Lock",
+    "Message",
+    "ModelCall",
+    "Operation",
+    "Process",
+    "Repository",
+    "Sandbox",
+    "Spec",
+    "Task",
+]

@@ -1,0 +1,144 @@
+"""Specs and their tasks and check runs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, UniqueConstraint, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base
+from app.db.types import Json, state_column
+from app.domain.states import SPEC_LIVE, Flow, SpecState, TaskState
+
+_LIVE_SQL = "state IN ({})".format(", ".join(f"'{state.value}'" for state in sorted(SPEC_LIVE)))
+
+
+class Spec(Base):
+    """One labeled issue on its way to a merged pull request.
+
+    `version` grows with every fact about it; `stepped_version` is the newest one a finished step has seen, so a
+    wake-up is never lost. `fence` grows with every claim; a write with an older one changes nothing.
+    """
+
+    __tablename__ = "spec"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    installation_id: Mapped[int] = mapped_column(BigInteger)
+    repo_id: Mapped[int] = mapped_column(BigInteger)
+    issue_number: Mapped[int]
+    trigger_key: Mapped[str] = mapped_column(String(255))
+    """The label event itself, whichever hook reported it: one spec each."""
+    flow: Mapped[Flow] = mapped_column(state_column(Flow, "flow"))
+    state: Mapped[SpecState] = mapped_column(state_column(SpecState, "state"))
+
+    title: Mapped[str] = mapped_column(Text)
+    body: Mapped[str] = mapped_column(Text)
+    """Title and body as they stood in the label event: endorsed by whoever labeled."""
+    issue_labels: Mapped[list[str]] = mapped_column(Json)
+    trigger_label: Mapped[str] = mapped_column(String(100))
+    labeler_id: Mapped[int] = mapped_column(BigInteger)
+    labeler_login: Mapped[str] = mapped_column(String(100))
+
+    base_branch: Mapped[str | None] = mapped_column(String(255))
+    base_sha: Mapped[str | None] = mapped_column(String(64))
+    default_branch: Mapped[str | None] = mapped_column(String(255))
+    branch: Mapped[str | None] = mapped_column(String(255))
+    branch_attempts: Mapped[int] = mapped_column(default=0)
+    start_sha: Mapped[str | None] = mapped_column(String(64))
+    head_sha: Mapped[str | None] = mapped_column(String(64))
+    """What we last made or pushed on the branch; None before the branch exists."""
+    push_sha: Mapped[str | None] = mapped_column(String(64))
+    """What is about to be pushed: recorded before the push, so that a crash in between is understood."""
+
+    pull_number: Mapped[int | None]
+    pull_node_id: Mapped[str | None] = mapped_column(String(100))
+    pull_url: Mapped[str | None] = mapped_column(Text)
+    pull_state: Mapped[str | None] = mapped_column(String(16))
+    """open, closed or merged, as last read or told."""
+    pull_ready_at: Mapped[datetime | None]
+    review_asked_at: Mapped[datetime | None]
+
+    status_comment_id: Mapped[int | None] = mapped_column(BigInteger)
+    status_comment_url: Mapped[str | None] = mapped_column(Text)
+    status_body_sha: Mapped[str | None] = mapped_column(String(64))
+    status_written_at: Mapped[datetime | None]
+    concluded_at: Mapped[datetime | None]
+    """When everything people see had reached its final form."""
+
+    outcome: Mapped[str | None] = mapped_column(String(32))
+    """done, no_changes, push_refused, failed, cancelled: what is told to people."""
+    outcome_detail: Mapped[str | None] = mapped_column(Text)
+    notes: Mapped[list[str]] = mapped_column(Json, default=list)
+    """Sentences for people that do not change the outcome (no draft possible, review could not be requested)."""
+    cancel_reason: Mapped[str | None] = mapped_column(String(64))
+    cancel_asked_at: Mapped[datetime | None]
+    cost_usd: Mapped[float] = mapped_column(default=0.0)
+
+    version: Mapped[int] = mapped_column(default=1)
+    stepped_version: Mapped[int] = mapped_column(default=0)
+    fence: Mapped[int] = mapped_column(default=0)
+    lease_owner: Mapped[str | None] = mapped_column(String(64))
+    lease_until_at: Mapped[datetime]
+    due_at: Mapped[datetime]
+    """When to look again even if nothing happens."""
+    failures: Mapped[int] = mapped_column(default=0)
+    """Steps that failed in a row; zero after each that succeeded."""
+
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        UniqueConstraint("repo_id", "issue_number", "trigger_key"),
+        Index(
+            "uq_spec_live_repo_id_issue_number",
+            "repo_id",
+            "issue_number",
+            unique=True,
+            sqlite_where=text(_LIVE_SQL),
+            postgresql_where=text(_LIVE_SQL),
+        ),
+        Index("ix_spec_concluded_at_due_at", "concluded_at", "due_at"),
+        Index("ix_spec_created_at_id", "created_at", "id"),
+        Index("ix_spec_repo_id_pull_number", "repo_id", "pull_number"),
+    )
+
+
+class Task(Base):
+    """One item of a spec's plan."""
+
+    __tablename__ = "task"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    spec_id: Mapped[str] = mapped_column(ForeignKey("spec.id", ondelete="CASCADE"), index=True)
+    key: Mapped[str] = mapped_column(String(32))
+    position: Mapped[int]
+    title: Mapped[str] = mapped_column(Text)
+    description: Mapped[str] = mapped_column(Text)
+    state: Mapped[TaskState] = mapped_column(state_column(TaskState, "state"))
+    attempts: Mapped[int] = mapped_column(default=0)
+    summary: Mapped[str | None] = mapped_column(Text)
+    """The agent's last text, redacted."""
+    reason: Mapped[str | None] = mapped_column(Text)
+    detail: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+    __table_args__ = (UniqueConstraint("spec_id", "key"), Index("ix_task_created_at_id", "created_at", "id"))
+
+
+class CheckRun(Base):
+    """The check run on one head of a spec's branch."""
+
+    __tablename__ = "check_run"
+
+    spec_id: Mapped[str] = mapped_column(ForeignKey("spec.id", ondelete="CASCADE"), primary_key=True)
+    head_sha: Mapped[str] = mapped_column(String(64), primary_key=True)
+    check_run_id: Mapped[int | None] = mapped_column(BigInteger, index=True)
+    conclusion: Mapped[str | None] = mapped_column(String(32))
+    """As written to GitHub; None while it is in progress there."""
+    output_sha: Mapped[str | None] = mapped_column(String(64))
+    written_at: Mapped[datetime | None]
+    created_at: Mapped[datetime]

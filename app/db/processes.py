@@ -1,0 +1,28 @@
+"""Heartbeat rows of our own processes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models import Process
+
+
+async def record_beat(
+    session: AsyncSession, process_id: str, kind: str, host_id: str, pid: int, version: str, now: datetime
+) -> None:
+    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
+    values = {"kind": kind, "host_id": host_id, "pid": pid, "version": version, "beat_at": now}
+    statement = dialect.insert(Process).values(id=process_id, started_at=now, **values)
+    await session.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
+
+
+async def list_processes(session: AsyncSession, since_at: datetime) -> list[Process]:
+    return list((await session.execute(select(Process).where(Process.beat_at >= since_at))).scalars())
+
+
+async def forget_processes(session: AsyncSession, before_at: datetime) -> None:
+    await session.execute(delete(Process).where(Process.beat_at < before_at))

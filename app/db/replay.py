@@ -1,0 +1,39 @@
+"""Deliveries as operators see them, and taking one in again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import defer
+
+from app.db.models import Delivery
+from app.domain.states import DeliveryState
+
+
+async def list_deliveries(
+    session: AsyncSession, limit: int, state: DeliveryState | None = None
+) -> Sequence[Delivery]:
+    """Newest first, without their bodies."""
+    statement = select(Delivery).options(defer(Delivery.body, raiseload=True))
+    if state is not None:
+        statement = statement.where(Delivery.state == state)
+    statement = statement.order_by(Delivery.received_at.desc(), Delivery.id.desc()).limit(limit)
+    return (await session.scalars(statement)).all()
+
+
+async def record_replay(session: AsyncSession, delivery_id: str, now: datetime) -> bool:
+    """Back to `received`, as if it had just come in; False when there is no such delivery.
+
+    Safe to do twice: what a delivery causes is keyed by the delivery or found before it is made. One that is being
+    taken in at this moment is left alone until that claim lapses.
+    """
+    statement = (
+        update(Delivery)
+        .where(Delivery.id == delivery_id)
+        .values(state=DeliveryState.RECEIVED, reason=None, handled_at=None, not_before_at=now, attempts=0)
+        .returning(Delivery.id)
+    )
+    return (await session.execute(statement)).scalar_one_or_none() is not None

@@ -1,0 +1,70 @@
+"""From a sandbox token to the sandbox it belongs to. Only the token's SHA-256 is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models import Sandbox
+from app.domain.ids import SandboxId, SpecId
+from app.domain.states import SANDBOX_LIVE
+
+
+@dataclass(frozen=True)
+class SandboxIdentity:
+    """What a request with a sandbox token may act for."""
+
+    id: SandboxId
+    spec_id: SpecId
+    model: str | None
+    budget_usd: float
+    live: bool
+
+
+def hash_token(token: bytes) -> str:
+    """SHA-256 in hex, as `sandbox.token_hash` holds it."""
+    return hashlib.sha256(token).hexdigest()
+
+
+async def find_by_token(session: AsyncSession, sandbox_id: str, token: bytes) -> SandboxIdentity | None:
+    """The sandbox `sandbox_id` if this is its token; None otherwise (also when there is no such sandbox)."""
+    row = await session.get(Sandbox, sandbox_id)
+    if row is None or not hmac.compare_digest(row.token_hash.encode(), hash_token(token).encode()):
+        return None
+    return _identity(row)
+
+
+async def is_known_token(session: AsyncSession, token: bytes) -> bool:
+    """Whether any sandbox, of whatever state, has this token. Looked up by hash, so timing tells nothing of a token."""
+    found = await session.scalar(select(Sandbox.id).where(Sandbox.token_hash == hash_token(token)).limit(1))
+    return found is not None
+
+
+async def is_live(session: AsyncSession, sandbox_id: SandboxId) -> bool:
+    state = await session.scalar(select(Sandbox.state).where(Sandbox.id == sandbox_id))
+    return state in SANDBOX_LIVE
+
+
+async def lock_live(session: AsyncSession, sandbox_id: str) -> Sandbox | None:
+    """The row of a live sandbox, held until the transaction ends; None when it has ended or does not exist."""
+    row: Sandbox | None = await session.scalar(
+        select(Sandbox)
+        .where(Sandbox.id == sandbox_id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    return row if row is not None and row.state in SANDBOX_LIVE else None
+
+
+def _identity(row: Sandbox) -> SandboxIdentity:
+    return SandboxIdentity(
+        id=SandboxId(row.id),
+        spec_id=SpecId(row.spec_id),
+        model=row.model,
+        budget_usd=row.budget_usd,
+        live=row.state in SANDBOX_LIVE,
+    )

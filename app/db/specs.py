@@ -1,0 +1,272 @@
+"""All SQL about specs: recording, claiming under a lease, guarded saving, waking up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import and_, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models import Spec, Task
+from app.domain.errors import Fenced
+from app.domain.ids import SpecId, new_spec_id, new_task_id
+from app.domain.states import SPEC_LIVE, SPEC_MOVES, Flow, SpecState, TaskState, sources_of
+
+LEASE = timedelta(seconds=90)
+RENEW_EVERY_S = 30.0
+
+
+@dataclass(frozen=True)
+class NewSpec:
+    """What a label event asks for, as it stood in that event."""
+
+    installation_id: int
+    repo_id: int
+    issue_number: int
+    trigger_key: str
+    flow: Flow
+    title: str
+    body: str
+    issue_labels: tuple[str, ...]
+    trigger_label: str
+    labeler_id: int
+    labeler_login: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A lease held: every write names `fence`, and the version says what the step has seen."""
+
+    spec: Spec
+    fence: int
+    version: int
+
+
+async def record_spec(session: AsyncSession, new: NewSpec, now: datetime) -> SpecId | None:
+    """Insert the spec unless this issue has a live one or this very label event already made one (then None)."""
+    spec_id = new_spec_id()
+    values = {
+        "id": spec_id,
+        **{name: getattr(new, name) for name in NewSpec.__dataclass_fields__},
+        "issue_labels": list(new.issue_labels),
+        "state": SpecState.QUEUED,
+        "branch_attempts": 0,
+        "notes": [],
+        "cost_usd": 0.0,
+        "version": 1,
+        "stepped_version": 0,
+        "fence": 0,
+        "failures": 0,
+        "lease_until_at": now,
+        "due_at": now,
+        "created_at": now,
+        "updated_at": now,
+    }
+    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(Spec).values(values).on_conflict_do_nothing().returning(Spec.id)
+    inserted = (await session.execute(statement)).scalar_one_or_none()
+    if inserted is None:
+        return None
+    if new.flow is Flow.QUICK:
+        session.add(
+            Task(
+                id=new_task_id(),
+                spec_id=spec_id,
+                key="T1",
+                position=1,
+                title=new.title,
+                description=new.body,
+                state=TaskState.PENDING,
+                attempts=0,
+                detail={},
+                created_at=now,
+                updated_at=now,
+            )
+        )
+        await session.flush()
+    return spec_id
+
+
+async def find_spec(session: AsyncSession, spec_id: str) -> Spec | None:
+    return (await session.execute(select(Spec).where(Spec.id == spec_id))).scalar_one_or_none()
+
+
+async def find_live_spec(session: AsyncSession, repo_id: int, issue_number: int) -> Spec | None:
+    statement = select(Spec).where(
+        Spec.repo_id == repo_id, Spec.issue_number == issue_number, Spec.state.in_(SPEC_LIVE)
+    )
+    return (await session.execute(statement)).scalar_one_or_none()
+
+
+async def find_spec_of_trigger(
+    session: AsyncSession, repo_id: int, issue_number: int, trigger_key: str
+) -> Spec | None:
+    statement = select(Spec).where(
+        Spec.repo_id == repo_id, Spec.issue_number == issue_number, Spec.trigger_key == trigger_key
+    )
+    return (await session.execute(statement)).scalar_one_or_none()
+
+
+async def find_spec_of_pull(session: AsyncSession, repo_id: int, pull_number: int) -> Spec | None:
+    statement = (
+        select(Spec)
+        .where(Spec.repo_id == repo_id, Spec.pull_number == pull_number)
+        .order_by(Spec.created_at.desc())
+        .limit(1)
+    )
+    return (await session.execute(statement)).scalar_one_or_none()
+
+
+async def find_spec_of_check(session: AsyncSession, repo_id: int, check_run_id: int) -> Spec | None:
+    from app.db.models import CheckRun  # noqa: PLC0415 - only needed here
+
+    statement = (
+        select(Spec)
+        .join(CheckRun, CheckRun.spec_id == Spec.id)
+        .where(Spec.repo_id == repo_id, CheckRun.check_run_id == check_run_id)
+    )
+    return (await session.execute(statement)).scalars().first()
+
+
+async def list_live_of(
+    session: AsyncSession, *, installation_id: int | None = None, repo_ids: Sequence[int] = ()
+) -> list[Spec]:
+    """Live specs of an installation, or of some repositories."""
+    which = (
+        Spec.installation_id == installation_id if installation_id is not None else Spec.repo_id.in_(repo_ids)
+    )
+    return list((await session.execute(select(Spec).where(Spec.state.in_(SPEC_LIVE), which))).scalars())
+
+
+def _needs_a_step(now: datetime) -> Any:
+    return and_(Spec.concluded_at.is_(None), or_(Spec.version > Spec.stepped_version, Spec.due_at <= now))
+
+
+async def list_due(session: AsyncSession, now: datetime, limit: int = 50) -> list[SpecId]:
+    """Specs that want a step and that nobody holds, the longest waiting first."""
+    statement = (
+        select(Spec.id)
+        .where(_needs_a_step(now), Spec.lease_until_at <= now)
+        .order_by(Spec.due_at)
+        .limit(limit)
+    )
+    return [SpecId(spec_id) for spec_id in (await session.execute(statement)).scalars()]
+
+
+async def claim_spec(session: AsyncSession, spec_id: str, owner: str, now: datetime) -> Claim | None:
+    """Take the lease if the spec wants a step and nobody holds it. One statement, so only one caller wins."""
+    statement = (
+        update(Spec)
+        .where(Spec.id == spec_id, Spec.lease_until_at <= now, _needs_a_step(now))
+        .values(fence=Spec.fence + 1, lease_owner=owner, lease_until_at=now + LEASE)
+        .returning(Spec.fence, Spec.version)
+    )
+    row = (await session.execute(statement)).one_or_none()
+    if row is None:
+        return None
+    spec = (await session.execute(select(Spec).where(Spec.id == spec_id))).scalar_one()
+    return Claim(spec=spec, fence=row.fence, version=row.version)
+
+
+async def renew_lease(session: AsyncSession, spec_id: str, fence: int, now: datetime) -> bool:
+    statement = (
+        update(Spec)
+        .where(Spec.id == spec_id, Spec.fence == fence)
+        .values(lease_until_at=now + LEASE)
+        .returning(Spec.id)
+    )
+    return (await session.execute(statement)).scalar_one_or_none() is not None
+
+
+async def save_spec(
+    session: AsyncSession, spec_id: str, fence: int, values: Mapping[str, Any], now: datetime
+) -> None:
+    """The guarded write of a step. Raises Fenced when the lease is no longer ours, or when a state asked for may
+    not follow the one that stands.
+    """
+    conditions = [Spec.id == spec_id, Spec.fence == fence]
+    if "state" in values:
+        target = SpecState(values["state"])
+        conditions.append(Spec.state.in_({*sources_of(SPEC_MOVES, target), target}))
+    statement = update(Spec).where(*conditions).values({**values, "updated_at": now}).returning(Spec.id)
+    if (await session.execute(statement)).scalar_one_or_none() is None:
+        raise Fenced(f"spec {spec_id}: lease lost or state moved")
+
+
+async def release_spec(
+    session: AsyncSession, claim: Claim, due_at: datetime, failures: int, now: datetime
+) -> bool:
+    """End a step: what it had seen counts as stepped. False when fenced off. A newer version stays due at once."""
+    statement = (
+        update(Spec)
+        .where(Spec.id == claim.spec.id, Spec.fence == claim.fence)
+        .values(
+            stepped_version=claim.version,
+            due_at=due_at,
+            failures=failures,
+            lease_until_at=now,
+            lease_owner=None,
+        )
+        .returning(Spec.id)
+    )
+    return (await session.execute(statement)).scalar_one_or_none() is not None
+
+
+async def record_fact(session: AsyncSession, spec_id: str, now: datetime) -> int:
+    """Something the next step must see. Returns the new version (0 when there is no such spec)."""
+    statement = (
+        update(Spec)
+        .where(Spec.id == spec_id)
+        .values(version=Spec.version + 1, updated_at=now)
+        .returning(Spec.version)
+    )
+    return (await session.execute(statement)).scalar_one_or_none() or 0
+
+
+async def record_cancel(session: AsyncSession, spec_id: str, reason: str, now: datetime) -> bool:
+    """Ask for the end of a live spec; the first reason stays. False when it is not live or already asked for."""
+    statement = (
+        update(Spec)
+        .where(Spec.id == spec_id, Spec.state.in_(SPEC_LIVE), Spec.cancel_asked_at.is_(None))
+        .values(cancel_reason=reason, cancel_asked_at=now, version=Spec.version + 1, updated_at=now)
+        .returning(Spec.id)
+    )
+    return (await session.execute(statement)).scalar_one_or_none() is not None
+
+
+async def record_pull_state(session: AsyncSession, spec_id: str, pull_state: str, now: datetime) -> None:
+    statement = (
+        update(Spec)
+        .where(Spec.id == spec_id)
+        .values(pull_state=pull_state, version=Spec.version + 1, updated_at=now)
+    )
+    await session.execute(statement)
+
+
+async def record_retry(session: AsyncSession, spec_id: str, now: datetime) -> bool:
+    """Start a failed or cancelled spec again, unless its issue has another live one. False when it may not."""
+    spec = await find_spec(session, spec_id)
+    if spec is None or await find_live_spec(session, spec.repo_id, spec.issue_number) is not None:
+        return False
+    statement = (
+        update(Spec)
+        .where(Spec.id == spec_id, Spec.state.in_(sources_of(SPEC_MOVES, SpecState.QUEUED)), Spec.concluded_at.is_not(None))
+        .values(
+            state=SpecState.QUEUED, outcome=None, outcome_detail=None, cancel_reason=None, cancel_asked_at=None,
+            concluded_at=None, ended_at=None, failures=0, notes=[], pull_ready_at=None, branch_attempts=0,
+            version=Spec.version + 1, due_at=now, updated_at=now,
+        )
+        .returning(Spec.id)
+    )  # fmt: skip
+    if (await session.execute(statement)).scalar_one_or_none() is None:
+        return False
+    await session.execute(
+        update(Task)
+        .where(Task.spec_id == spec_id, Task.state.in_({TaskState.FAILED, TaskState.CANCELLED}))
+        .values(state=TaskState.PENDING, reason=None, updated_at=now)
+    )
+    return True

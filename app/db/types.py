@@ -1,0 +1,53 @@
+"""Column types that behave the same on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import JSON, DateTime, Dialect, Enum, String
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+Json = JSON().with_variant(JSONB(), "postgresql")
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware time in UTC. Refuses naive values; one text format on SQLite, so that texts compare as times."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(String(27))
+        return dialect.type_descriptor(DateTime(timezone=True))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("naive time: every time in the database is aware UTC")
+        value = value.astimezone(UTC)
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        del dialect
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return datetime.strptime(value, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+        return value.astimezone(UTC)  # type: ignore[no-any-return]
+
+
+def state_column(kind: type[StrEnum], name: str) -> Enum:
+    """VARCHAR with a CHECK made from the Python enum, so that a misspelt state can't be stored."""
+    return Enum(
+        kind,
+        native_enum=False,
+        create_constraint=True,
+        length=32,
+        name=name,
+        values_callable=lambda members: [member.value for member in members],
+    )

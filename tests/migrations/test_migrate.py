@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from app.db.engine import Database
+from app.db.migrate import (
+    MigrationFailed,
+    migrate,
+    migration_transaction,
+    require_current_schema,
+    schema_state,
+)
+from app.db.models import Base
+from app.domain.errors import SettingsError
+
+POSTGRES = os.environ.get("ISSUEWRIGHT_TEST_POSTGRES_URL")
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "issuewright.db"
+
+
+@pytest.fixture
+def url(path: Path) -> str:
+    return f"sqlite+aiosqlite:///{path}"
+
+
+def shape(connection: Connection) -> dict[str, Any]:
+    """Everything the database knows about its tables, in a form that compares."""
+    found = inspect(connection)
+    tables = sorted(set(found.get_table_names()) - {"alembic_version"})
+    return {
+        table: {
+            "columns": [(c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(table)],
+            "key": found.get_pk_constraint(table)["constrained_columns"],
+            "parents": sorted(map(str, found.get_foreign_keys(table))),
+            "unique": sorted(
+                str((u["name"], u["column_names"])) for u in found.get_unique_constraints(table)
+            ),
+            "checks": sorted(str((c["name"], c["sqltext"])) for c in found.get_check_constraints(table)),
+            "indexes": sorted(map(index_shape, found.get_indexes(table))),
+        }
+        for table in tables
+    }
+
+
+def index_shape(index: Any) -> str:
+    where = {name: str(value) for name, value in index.get("dialect_options", {}).items()}
+    return str((index["name"], index["column_names"], index["unique"], where))
+
+
+async def shape_of(url: str) -> dict[str, Any]:
+    engine = create_async_engine(url)
+    try:
+        async with engine.connect() as connection:
+            return await connection.run_sync(shape)
+    finally:
+        await engine.dispose()
+
+
+def parent_and_child(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE probe_parent (id INTEGER PRIMARY KEY, name VARCHAR(10))")
+        db.execute(
+            "CREATE TABLE probe_child (id INTEGER PRIMARY KEY, parent_id INTEGER "
+            "REFERENCES probe_parent(id) ON DELETE CASCADE)"
+        )
+        db.execute("INSERT INTO probe_parent VALUES (1, 'a')")
+        db.executemany("INSERT INTO probe_child VALUES (?, 1)", [(1,), (2,)])
+        db.commit()
+
+
+async def test_new_database_gets_exactly_the_tables_of_the_models(url: str, tmp_path: Path) -> None:
+    assert await schema_state(url) == "empty"
+    assert await migrate(url)
+    assert await schema_state(url) == "current"
+    direct = f"sqlite+aiosqlite:///{tmp_path / 'direct.db'}"
+    engine = create_async_engine(direct)
+    async with engine.begin() as connection:
+        await connection.run_sync(Base.metadata.create_all)
+    await engine.dispose()
+    assert await shape_of(url) == await shape_of(direct)
+
+
+async def test_autogenerate_finds_no_difference_to_the_models(url: str) -> None:
+    await migrate(url)
+    assert await differences(url) == []
+
+
+async def differences(url: str) -> list[Any]:
+    def compare(connection: Connection) -> list[Any]:
+        return list(
+            compare_metadata(MigrationContext.configure(connection, {"compare_type": True}), Base.metadata)
+        )
+
+    engine = create_async_engine(url)
+    try:
+        async with engine.connect() as connection:
+            return await connection.run_sync(compare)
+    finally:
+        await engine.dispose()
+
+
+async def test_second_migrate_does_nothing_and_makes_no_backup(url: str, path: Path) -> None:
+    await migrate(url)
+    assert await migrate(url) == []
+    assert list(path.parent.glob("*.backup")) == []
+
+
+async def test_asking_for_the_state_makes_no_file(url: str, path: Path) -> None:
+    assert await schema_state(url) == "empty"
+    assert not path.parent.exists()
+    with pytest.raises(SettingsError, match="run `issuewright migrate`"):
+        await require_current_schema(url)
+
+
+async def test_migrators_at_the_same_time_apply_each_step_once(url: str) -> None:
+    applied = await asyncio.gather(*(migrate(url) for _ in range(4)))
+    assert sorted(map(len, applied))[:3] == [0, 0, 0]
+    assert await schema_state(url) == "current"
+
+
+async def test_database_of_a_newer_release_is_refused_untouched(url: str, path: Path) -> None:
+    await migrate(url)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE alembic_version SET version_num = '29990101_0000'")
+        db.commit()
+    assert await schema_state(url) == "newer"
+    with pytest.raises(SettingsError, match="newer release"):
+        await migrate(url)
+    with pytest.raises(SettingsError, match="newer release"):
+        await require_current_schema(url)
+
+
+async def test_batch_change_of_a_parent_table_keeps_its_children(url: str, path: Path) -> None:
+    await migrate(url)
+    parent_and_child(path)
+    async with migration_transaction(url) as connection:
+        # What alembic's batch mode does on SQLite: copy, drop, rename.
+        for statement in (
+            "CREATE TABLE _new (id INTEGER PRIMARY KEY, name VARCHAR(99))",
+            "INSERT INTO _new SELECT * FROM probe_parent",
+            "DROP TABLE probe_parent",
+            "ALTER TABLE _new RENAME TO probe_parent",
+        ):
+            await connection.execute(text(statement))
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM probe_child").fetchone() == (2,)
+
+
+async def test_change_that_orphans_rows_is_rolled_back(url: str, path: Path) -> None:
+    await migrate(url)
+    parent_and_child(path)
+    with pytest.raises(MigrationFailed, match="probe_child"):
+        async with migration_transaction(url) as connection:
+            await connection.execute(text("DELETE FROM probe_parent"))
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM probe_parent").fetchone() == (1,)
+
+
+async def test_failing_step_leaves_the_old_schema(url: str, path: Path) -> None:
+    await migrate(url)
+    with pytest.raises(RuntimeError):
+        await half_a_step(url)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM sqlite_master WHERE name='half'").fetchone() == (0,)
+
+
+async def half_a_step(url: str) -> None:
+    async with migration_transaction(url) as connection:
+        await connection.execute(text("CREATE TABLE half (id INTEGER)"))
+        raise RuntimeError("died here")
+
+
+async def test_older_database_with_rows_is_copied_before_it_is_changed(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    await migrate(url)
+    add_row(path)
+    with closing(sqlite3.connect(path)) as db:
+        (old,) = db.execute("SELECT version_num FROM alembic_version").fetchone()
+    monkeypatch.setattr("app.db.migrate.STEPS", steps_with_one_more(tmp_path / "steps", old))
+    assert await schema_state(url) == "older"
+    assert await migrate(url) == ["29981231_2359"]
+    assert await schema_state(url) == "current"
+    (backup,) = path.parent.glob("*.backup")
+    for file in (path, backup):
+        with closing(sqlite3.connect(file)) as db:
+            assert db.execute("SELECT id FROM delivery").fetchall() == [("guid-1",)]
+    with closing(sqlite3.connect(backup)) as db:
+        assert db.execute("SELECT version_num FROM alembic_version").fetchone() == (old,)
+
+
+async def test_misspelt_state_can_not_be_stored(url: str) -> None:
+    await migrate(url)
+    database = Database(url)
+    with pytest.raises(IntegrityError):
+        async with database.write() as session:
+            await session.execute(
+                text(
+                    "INSERT INTO delivery (id, event, headers, body, received_at, state, attempts) "
+                    f"VALUES ('x', 'ping', '{{}}', x'00', '{NOW}', 'recieved', 0)"
+                )
+            )
+    await database.aclose()
+
+
+@pytest.mark.needs_postgres
+@pytest.mark.skipif(POSTGRES is None, reason="no ISSUEWRIGHT_TEST_POSTGRES_URL")
+async def test_postgres_gets_the_tables_once_whoever_comes_first() -> None:
+    url = str(POSTGRES)
+    engine = create_async_engine(url)
+    async with engine.begin() as connection:
+        await connection.execute(text("DROP SCHEMA public CASCADE"))
+        await connection.execute(text("CREATE SCHEMA public"))
+    await engine.dispose()
+    assert await schema_state(url) == "empty"
+    applied = await asyncio.gather(*(migrate(url) for _ in range(3)))
+    assert sorted(map(len, applied))[:2] == [0, 0]
+    assert await schema_state(url) == "current"
+    assert await differences(url) == []
+    assert await migrate(url) == []
+
+
+def add_row(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(
+            "INSERT INTO delivery (id, event, headers, body, received_at, state, attempts) "
+            "VALUES ('guid-1', 'ping', '{}', x'7b7d', ?, 'received', 0)",
+            (NOW,),
+        )
+        db.commit()
+
+
+def steps_with_one_more(target: Path, after: str) -> Path:
+    """A copy of the real steps and one later step, as a next release would bring."""
+    source = Path(__file__).parents[2] / "migrations"
+    (target / "versions").mkdir(parents=True)
+    for file in ("env.py", "script.py.mako"):
+        (target / file).write_text((source / file).read_text())
+    for file in (source / "versions").glob("2*.py"):
+        (target / "versions" / file.name).write_text(file.read_text())
+    (target / "versions" / "29981231_2359_add_note.py").write_text(NEXT_STEP.format(after=after))
+    return target
+
+
+NEXT_STEP = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "29981231_2359"
+down_revision = "{after}"
+
+
+def upgrade():
+    with op.batch_alter_table("delivery") as batch:
+        batch.add_column(sa.Column("note", sa.Text()))
+"""
