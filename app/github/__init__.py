@@ -1,0 +1,1 @@
+"""GitHub: webhook payloads, the App's credentials, and the gateway that reads and writes. See `gateway`."""

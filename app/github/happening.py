@@ -1,0 +1,98 @@
+"""From a parsed delivery to the flat facts that `app.domain.triggers` decides on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.domain.triggers import Happening, RepoFacts
+from app.github.events import (
+    CheckRunEvent,
+    InstallationEvent,
+    InstallationRepositoriesEvent,
+    IssueCommentEvent,
+    IssueEvent,
+    PullEvent,
+    ReviewCommentEvent,
+    ReviewEvent,
+)
+from app.github.parts import InstallationPart, IssuePart, LabelPart, RepositoryPart
+from app.github.payloads import Parsed
+
+
+def to_happening(parsed: Parsed) -> Happening:
+    """The same delivery as the domain sees it; what the event does not say stays at its default."""
+    facts = Happening(
+        event=parsed.event,
+        action=parsed.action,
+        installation_id=parsed.installation_id,
+        repo=_repo(parsed.repo) if parsed.repo else None,
+        sender_id=parsed.sender.id if parsed.sender else None,
+        sender_login=parsed.sender.login if parsed.sender else "",
+        sender_type=parsed.sender.type if parsed.sender else "",
+    )
+    detail = parsed.detail
+    if isinstance(detail, IssueEvent | IssueCommentEvent):
+        facts = _with_issue(facts, detail.issue)
+    if isinstance(detail, PullEvent | ReviewEvent | ReviewCommentEvent):
+        pull = detail.pull_request
+        facts = replace(facts, pull_number=pull.number, pull_merged=pull.is_merged)
+    if isinstance(detail, IssueEvent | PullEvent):
+        facts = _with_label(facts, detail.label)
+    if isinstance(detail, CheckRunEvent):
+        facts = _with_check(facts, detail)
+    if isinstance(detail, InstallationEvent):
+        facts = replace(facts, repositories=tuple(map(_repo, detail.repositories or ())))
+        facts = _with_account(facts, detail.installation)
+    if isinstance(detail, InstallationRepositoriesEvent):
+        facts = replace(
+            facts,
+            repositories=tuple(map(_repo, detail.repositories_added)),
+            repositories_removed=tuple(repo.id for repo in detail.repositories_removed),
+        )
+        facts = _with_account(facts, detail.installation)
+    return facts
+
+
+def _repo(part: RepositoryPart) -> RepoFacts:
+    return RepoFacts(
+        repo_id=part.id,
+        owner=part.owner_login,
+        name=part.name,
+        default_branch=part.default_branch,
+        private=part.private,
+    )
+
+
+def _with_issue(facts: Happening, issue: IssuePart) -> Happening:
+    return replace(
+        facts,
+        issue_number=issue.number,
+        issue_is_pull=issue.pull_request is not None,
+        issue_title=issue.title,
+        issue_body=issue.body or "",
+        issue_labels=issue.label_names,
+        issue_updated_at=issue.updated_at,
+    )
+
+
+def _with_label(facts: Happening, label: LabelPart | None) -> Happening:
+    return replace(facts, label=label.name, label_id=label.id) if label else facts
+
+
+def _with_check(facts: Happening, detail: CheckRunEvent) -> Happening:
+    check = detail.check_run
+    return replace(
+        facts,
+        check_run_id=check.id,
+        check_app_id=check.app.id if check.app else None,
+        requested_action=detail.requested_action.identifier if detail.requested_action else None,
+    )
+
+
+def _with_account(facts: Happening, installation: InstallationPart) -> Happening:
+    account = installation.account
+    return replace(
+        facts,
+        account_id=account.id if account else None,
+        account_login=account.login if account else None,
+    )
