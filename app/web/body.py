@@ -1,0 +1,126 @@
+"""Reading a request's body under a cap and a deadline. uvicorn has neither (measured)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
+
+from app.web.problems import Problem, invalid
+
+_DRAIN_S = 2.0
+_DRAIN_BYTES = 4_000_000
+_LENGTH = re.compile(r"[0-9]{1,18}")
+
+
+class TooLarge(Exception):
+    """The body is, or says it is, bigger than allowed."""
+
+
+class TooSlow(Exception):
+    """The body did not arrive in time."""
+
+
+class Broken(Exception):
+    """The client went away in the middle of its body."""
+
+
+def declared_length(request: Request) -> int | None:
+    """What Content-Length says, None when it says nothing usable."""
+    text = request.headers.get("content-length", "")
+    return int(text) if _LENGTH.fullmatch(text) else None
+
+
+async def stream_capped(request: Request, cap: int, chunk_s: float) -> AsyncIterator[bytes]:
+    """The body piece by piece. Raises TooLarge (before reading anything when the length is declared), TooSlow when a
+    piece takes longer than `chunk_s`, Broken.
+    """
+    if (declared_length(request) or 0) > cap:
+        await _drain(request, max(cap, _DRAIN_BYTES))
+        raise TooLarge
+    total = 0
+    stream = request.stream().__aiter__()
+    while True:
+        try:
+            async with asyncio.timeout(chunk_s):
+                piece = await anext(stream, None)
+        except TimeoutError:
+            raise TooSlow from None
+        except ClientDisconnect:
+            raise Broken from None
+        if piece is None:
+            return
+        total += len(piece)
+        if total > cap:
+            await _drain(request, max(cap, _DRAIN_BYTES))
+            raise TooLarge
+        yield piece
+
+
+async def read_capped(request: Request, cap: int, limit_s: float) -> bytes:
+    """The whole body. Raises TooLarge, TooSlow when it is not complete after `limit_s`, Broken."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return b"".join([piece async for piece in stream_capped(request, cap, limit_s)])
+    except TimeoutError:
+        raise TooSlow from None
+
+
+async def _drain(request: Request, budget: int) -> None:
+    """Read on a little, so that a client still sending sees the answer rather than a reset connection."""
+    try:
+        async with asyncio.timeout(_DRAIN_S):
+            while budget > 0:
+                message = await request.receive()
+                budget -= len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        return
+
+
+async def read_or_problem(request: Request, cap: int, limit_s: float) -> bytes:
+    """`read_capped` with its errors as problems."""
+    try:
+        return await read_capped(request, cap, limit_s)
+    except (TooLarge, TooSlow, Broken) as error:
+        raise body_problem(error, cap) from None
+
+
+def body_problem(error: Exception, cap: int) -> Problem:
+    """413, 408 or, for a client that has gone, 400. The connection is closed: its rest may still hold body."""
+    close = {"Connection": "close"}
+    if isinstance(error, TooLarge):
+        return Problem(413, f"the body may have at most {cap} bytes", headers=close)
+    if isinstance(error, TooSlow):
+        return Problem(408, "the body did not arrive in time", headers=close)
+    return Problem(400, "the body is incomplete", headers=close)
+
+
+_MAX_JSON_BYTES = 1_000_000
+
+
+class JsonBody:
+    """A dependency that reads and checks a JSON body *after* the dependencies before it (authentication) passed;
+    FastAPI's own body parameters are parsed first and would answer 422 to strangers.
+    """
+
+    def __init__(self, model: type[BaseModel]) -> None:
+        self.model = model
+
+    async def __call__(self, request: Request) -> BaseModel:
+        body = await read_or_problem(request, _MAX_JSON_BYTES, 10.0)
+        try:
+            return self.model.model_validate_json(body or b"{}")
+        except ValidationError as error:
+            raise invalid(error) from None
+
+
+def json_body(schema: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
+    """The `openapi_extra=` of a route that reads its JSON body itself."""
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}

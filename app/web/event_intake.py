@@ -1,0 +1,102 @@
+"""Events as they come in from a sandbox: checked, made storable, counted. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from app.db.events import NewEvent
+from app.db.models import Sandbox
+from sandbox_payload.wire import Event, EventBatch, EventType
+
+_MAX_DEPTH = 50
+_MAX_COUNT = 1_000_000
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_UNSTORABLE = dict.fromkeys([0, *range(0xD800, 0xE000)], _REPLACEMENT)
+
+_E = EventType
+WEIGHTY = frozenset({_E.STARTED, _E.WAITING, _E.COMPLETED, _E.FAILED, _E.SHUTDOWN, _E.ERROR})
+"""Facts a worker should look at now. The others only move the sandbox's counters."""
+
+_ACTIVITY = {
+    _E.STARTED: "starting",
+    _E.WAITING: "waiting",
+    **dict.fromkeys(
+        (
+            _E.ASSISTANT_MESSAGE, _E.MESSAGE, _E.TOOL_USE, _E.TOOL_COMPLETED, _E.USER_TOOL_RESULT, _E.FILE_EDITED,
+            _E.MESSAGE_INJECTED, _E.PHASE_STARTED,
+        ),
+        "working",
+    ),
+}  # fmt: skip
+
+_batch = TypeAdapter(EventBatch)
+_single = TypeAdapter(Event)
+
+
+def parse_events(body: bytes, now: datetime) -> list[NewEvent]:
+    """One event or `{"events": [...]}`. Raises ValueError (also pydantic's ValidationError) when it is neither.
+
+    What PostgreSQL can't hold is replaced rather than refused, since the sandbox could only lose the event: NUL and
+    lone surrogates in text, NaN and infinities, nesting deeper than 50. A time far off becomes the time of arrival.
+    """
+    try:
+        value = storable(json.loads(body.decode(errors="replace"), parse_constant=lambda _: None))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if isinstance(value, dict) and "events" in value:
+        events: Sequence[Event] = _batch.validate_python(value).events
+    else:
+        events = [_single.validate_python(value)]
+    return [
+        NewEvent(event.seq, event.event_type, event.event_data, event.source, _sane(event.timestamp, now))
+        for event in events
+    ]
+
+
+def storable(value: Any, depth: int = 0) -> Any:
+    """`value` with everything replaced that the database can't hold."""
+    if isinstance(value, str):
+        return value.translate(_UNSTORABLE)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth >= _MAX_DEPTH and isinstance(value, dict | list):
+        return "[nested too deeply]"
+    if isinstance(value, dict):
+        return {storable(name): storable(one, depth + 1) for name, one in value.items()}
+    if isinstance(value, list):
+        return [storable(one, depth + 1) for one in value]
+    return value
+
+
+def _sane(timestamp: datetime, now: datetime) -> datetime:
+    return timestamp if abs(timestamp.year - now.year) <= 5 else now
+
+
+def note_progress(sandbox: Sandbox, events: Sequence[NewEvent], now: datetime) -> None:
+    """Moves the sandbox's counters by its new events. Times are ours, by arrival: its clock is not to be trusted."""
+    for event in events:
+        sandbox.last_heartbeat_at = now
+        if event.event_type != _E.HEARTBEAT:
+            sandbox.last_work_at = now
+        sandbox.activity = _ACTIVITY.get(event.event_type, sandbox.activity)  # type: ignore[call-overload]
+        turn = event.event_data.get("turns", event.event_data.get("turn"))
+        if isinstance(turn, int) and 0 <= turn <= _MAX_COUNT:
+            sandbox.turns = max(sandbox.turns, turn)
+        if event.event_type == _E.TOOL_USE:
+            sandbox.tools = min(sandbox.tools + 1, _MAX_COUNT)
+            sandbox.last_tool = _text(event.event_data, "tool_name", "tool", "name") or sandbox.last_tool
+        session_id = _text(event.event_data, "session_id")
+        if session_id and event.event_type in WEIGHTY and len(session_id) <= 64:
+            sandbox.session_id = session_id
+    if events:
+        sandbox.updated_at = now
+
+
+def _text(data: dict[str, Any], *names: str) -> str | None:
+    return next((value[:200] for name in names if isinstance(value := data.get(name), str) and value), None)

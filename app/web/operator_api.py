@@ -1,0 +1,222 @@
+"""The operator's view of specs and tasks, and the levers on them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import StreamingResponse
+
+from app.db.artifacts import find_chunk, find_spec_artifact
+from app.db.models import Artifact
+from app.db.operator_views import (
+    Place,
+    TaskRow,
+    find_spec_row,
+    find_task_row,
+    list_spec_checks,
+    list_spec_rows,
+    list_spec_sandboxes,
+    list_task_rows,
+)
+from app.db.specs import record_cancel, record_retry
+from app.db.tasks import list_tasks
+from app.domain.ids import SpecId
+from app.domain.states import SPEC_LIVE, Flow, SpecState
+from app.queue.jobs import JobName
+from app.web.body import JsonBody, json_body
+from app.web.operator_auth import (
+    OPERATOR_PROBLEMS,
+    Cursor,
+    IdPath,
+    Limit,
+    clean_id,
+    place_of,
+    require_operator,
+    unknown,
+)
+from app.web.operator_models import (
+    CancelReceipt,
+    CheckView,
+    ExecuteAsk,
+    ExecuteReceipt,
+    Page,
+    SpecItem,
+    SpecView,
+    TaskItem,
+    TaskView,
+)
+from app.web.parts import Parts, PartsOf
+from app.web.problems import Problem, problems
+from sandbox_payload.wire import ArtifactName
+
+router = APIRouter(
+    prefix="/api/v1", tags=["operator"], dependencies=[Depends(require_operator)], responses=OPERATOR_PROBLEMS
+)
+
+PHASES = ("explore", "requirements", "design", "tasks", "sync")
+_BUNDLES = (ArtifactName.RESULT.value, ArtifactName.CHECKPOINT.value)
+
+
+@router.get("/specs")
+async def list_specs(parts: PartsOf, limit: Limit = 50, cursor: Cursor = None) -> Page[SpecItem]:
+    async with parts.database.read() as session:
+        rows = await list_spec_rows(session, place_of(cursor), limit + 1)
+    last = rows[limit - 1].spec if len(rows) > limit else None
+    return Page(
+        items=[SpecItem.of(row) for row in rows[:limit]],
+        next_cursor=None if last is None else Place(last.created_at, last.id).encode(),
+    )
+
+
+@router.get("/specs/{spec_id}")
+async def show_spec(spec_id: IdPath, parts: PartsOf) -> SpecView:
+    async with parts.database.read() as session:
+        row = await find_spec_row(session, clean_id(spec_id, "spec"))
+        if row is None:
+            raise unknown("spec")
+        spec = row.spec
+        tasks = await list_tasks(session, spec.id)
+        sandboxes = await list_spec_sandboxes(session, spec.id)
+        checks = await list_spec_checks(session, spec.id)
+    return SpecView(
+        **SpecItem.of(row).model_dump(),
+        trigger_label=spec.trigger_label,
+        labeler=spec.labeler_login,
+        base_branch=spec.base_branch,
+        branch=spec.branch,
+        head_sha=spec.head_sha,
+        pull_request_url=spec.pull_url,
+        status_comment_url=spec.status_comment_url,
+        outcome_detail=spec.outcome_detail,
+        notes=spec.notes,
+        cancel_reason=spec.cancel_reason,
+        cost_usd=spec.cost_usd,
+        plan_hash=None,
+        phases=[],
+        tasks=[TaskItem.of(TaskRow(task, spec, row.repository)) for task in tasks],
+        sandbox_ids=[sandbox.id for sandbox in sandboxes],
+        checks=[
+            CheckView(head_sha=one.head_sha, check_run_id=one.check_run_id, conclusion=one.conclusion)
+            for one in checks
+        ],
+        ended_at=spec.ended_at,
+    )
+
+
+@router.get(
+    "/specs/{spec_id}/bundle",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "A git bundle",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def fetch_bundle(spec_id: IdPath, parts: PartsOf) -> StreamingResponse:
+    """The newest result that its sandboxes handed over, else their newest checkpoint."""
+    async with parts.database.read() as session:
+        row = await find_spec_row(session, clean_id(spec_id, "spec"))
+        artifact = None if row is None else await find_spec_artifact(session, SpecId(spec_id), _BUNDLES)
+    if row is None:
+        raise unknown("spec")
+    if artifact is None:
+        raise Problem(404, "no bundle has been handed over yet")
+    headers = {
+        "Content-Length": str(artifact.size),
+        "Content-Disposition": f'attachment; filename="{row.spec.id}-{artifact.name}"',
+        "X-Content-SHA256": artifact.sha256,
+    }
+    return StreamingResponse(
+        _content(parts, artifact), headers=headers, media_type="application/octet-stream"
+    )
+
+
+async def _content(parts: Parts, artifact: Artifact) -> AsyncIterator[bytes]:
+    """Piece by piece, each in a transaction of its own. Replaced meanwhile, it ends short of its Content-Length."""
+    position = 0
+    while True:
+        async with parts.database.read() as session:
+            piece = await find_chunk(session, artifact.id, position)
+        if piece is None:
+            return
+        yield piece
+        position += 1
+
+
+@router.post("/specs/{spec_id}/cancel", status_code=202, responses=problems(409))
+async def cancel_spec(spec_id: IdPath, parts: PartsOf) -> CancelReceipt:
+    """Asks for the end of a live spec; asking again is fine. 409 when it has ended."""
+    async with parts.database.write() as session:
+        row = await find_spec_row(session, clean_id(spec_id, "spec"))
+        if row is None:
+            raise unknown("spec")
+        if row.spec.state not in SPEC_LIVE:
+            raise Problem(409, f"the spec is {row.spec.state.value} already")
+        await record_cancel(session, row.spec.id, "operator", parts.clock())
+        await session.refresh(row.spec)
+    parts.spawn(parts.doorbell.ring(JobName.ADVANCE, row.spec.id, row.spec.version))
+    return CancelReceipt(spec_id=row.spec.id)
+
+
+@router.post(
+    "/specs/{spec_id}/execute",
+    status_code=202,
+    responses=problems(400, 408, 409, 413),
+    openapi_extra=json_body(ExecuteAsk.model_json_schema(), required=False),
+)
+async def execute_spec(
+    spec_id: IdPath, parts: PartsOf, ask: Annotated[ExecuteAsk, Depends(JsonBody(ExecuteAsk))]
+) -> ExecuteReceipt:
+    """Queues a failed or cancelled spec again; a worker then starts it in a sandbox, never here."""
+    async with parts.database.write() as session:
+        row = await find_spec_row(session, clean_id(spec_id, "spec"))
+        if row is None:
+            raise unknown("spec")
+        spec = row.spec
+        if ask.resume_from_phase is not None and ask.resume_from_phase not in PHASES:
+            raise Problem(422, f"there is no such phase; the phases are {', '.join(PHASES)}")
+        if spec.state in SPEC_LIVE or spec.state is SpecState.COMPLETED:
+            raise Problem(
+                409, f"the spec is {spec.state.value}; only a failed or cancelled one can be executed"
+            )
+        # No phase of a spec has been finished before its plan is stored, so the first one is the only start.
+        if ask.resume_from_phase is not None and (
+            spec.flow is Flow.QUICK or ask.resume_from_phase != PHASES[0]
+        ):
+            raise Problem(422, "that phase is later than the first unfinished one")
+        if not await record_retry(session, spec.id, parts.clock()):
+            raise Problem(
+                409, "the spec can't start now: its end is still being written, or its issue has another one"
+            )
+        await session.refresh(spec)
+    parts.spawn(parts.doorbell.ring(JobName.ADVANCE, spec.id, spec.version))
+    return ExecuteReceipt(
+        spec_id=spec.id,
+        status="queued",
+        current_phase=ask.resume_from_phase,
+        sandbox_id=None,
+        message="queued; a worker starts it in a sandbox",
+    )
+
+
+@router.get("/tasks")
+async def list_all_tasks(parts: PartsOf, limit: Limit = 50, cursor: Cursor = None) -> Page[TaskItem]:
+    async with parts.database.read() as session:
+        rows = await list_task_rows(session, place_of(cursor), limit + 1)
+    last = rows[limit - 1].task if len(rows) > limit else None
+    return Page(
+        items=[TaskItem.of(row) for row in rows[:limit]],
+        next_cursor=None if last is None else Place(last.created_at, last.id).encode(),
+    )
+
+
+@router.get("/tasks/{task_id}")
+async def show_task(task_id: IdPath, parts: PartsOf) -> TaskView:
+    async with parts.database.read() as session:
+        row = await find_task_row(session, clean_id(task_id, "task"))
+    if row is None:
+        raise unknown("task")
+    return TaskView.of(row)

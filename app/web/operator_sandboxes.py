@@ -1,0 +1,237 @@
+"""The operator's view of sandboxes: what they are, what they reported, and a word to their agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import AwareDatetime
+
+from app.db.events import EventFilter, list_events
+from app.db.messages import NewMessage, record_message
+from app.db.models import Event, Sandbox
+from app.db.operator_views import (
+    Place,
+    SandboxRow,
+    count_sandboxes,
+    find_sandbox_row,
+    list_live_sandboxes,
+    list_sandbox_rows,
+)
+from app.domain.ids import SandboxId
+from app.domain.states import SandboxState
+from app.web.body import JsonBody, json_body
+from app.web.event_intake import storable
+from app.web.operator_auth import (
+    OPERATOR_PROBLEMS,
+    Cursor,
+    IdPath,
+    Limit,
+    bad_cursor,
+    clean_id,
+    place_of,
+    require_operator,
+    unknown,
+)
+from app.web.operator_models import (
+    EventItem,
+    HeartbeatRun,
+    MessageAsk,
+    MessageReceipt,
+    Page,
+    SandboxHealth,
+    SandboxItem,
+    SandboxView,
+    SilentSandbox,
+    Trajectory,
+)
+from app.web.parts import Parts, PartsOf
+from app.web.problems import Problem, problems
+from sandbox_payload.wire import MAX_WAIT_S, EventType
+
+router = APIRouter(
+    prefix="/api/v1/sandboxes",
+    tags=["operator"],
+    dependencies=[Depends(require_operator)],
+    responses=OPERATOR_PROBLEMS,
+)
+
+_SILENT_AFTER = timedelta(minutes=2)
+_RAW_PAGE = 500
+_RAW_PAGES = 40
+_LOOK_S = 0.5
+
+
+@router.get("/health")
+async def sandbox_health(parts: PartsOf) -> SandboxHealth:
+    async with parts.database.read() as session:
+        counts = await count_sandboxes(session)
+        live = await list_live_sandboxes(session)
+    now = parts.clock()
+    silent = [
+        one
+        for one in live
+        if one.state in (SandboxState.RUNNING, SandboxState.COMPLETING)
+        and now - _heard_at(one) > _SILENT_AFTER
+    ]
+    return SandboxHealth(
+        live=len(live),
+        working=sum(one.activity == "working" for one in live),
+        waiting=sum(one.activity == "waiting" for one in live),
+        by_state={state: counts.get(state, 0) for state in SandboxState},
+        silent=[
+            SilentSandbox(id=one.id, spec_id=one.spec_id, state=one.state, heard_at=one.last_heartbeat_at)
+            for one in silent
+        ],
+    )
+
+
+def _heard_at(sandbox: Sandbox) -> AwareDatetime:
+    return sandbox.last_heartbeat_at or sandbox.started_at or sandbox.created_at
+
+
+@router.get("")
+async def list_sandboxes(parts: PartsOf, limit: Limit = 50, cursor: Cursor = None) -> Page[SandboxItem]:
+    async with parts.database.read() as session:
+        rows = await list_sandbox_rows(session, place_of(cursor), limit + 1)
+    last = rows[limit - 1].sandbox if len(rows) > limit else None
+    return Page(
+        items=[SandboxItem.of(row) for row in rows[:limit]],
+        next_cursor=None if last is None else Place(last.created_at, last.id).encode(),
+    )
+
+
+@router.get("/{sandbox_id}")
+async def show_sandbox(sandbox_id: IdPath, parts: PartsOf) -> SandboxView:
+    return SandboxView.of(await _get_row(parts, sandbox_id))
+
+
+async def _get_row(parts: Parts, sandbox_id: str) -> SandboxRow:
+    async with parts.database.read() as session:
+        row = await find_sandbox_row(session, clean_id(sandbox_id, "sandbox"))
+    if row is None:
+        raise unknown("sandbox")
+    return row
+
+
+def event_filter(
+    cursor: Annotated[
+        str | None, Query(pattern="^[0-9]{1,16}$", description="Events after this one.")
+    ] = None,
+    event_type: Annotated[list[str] | None, Query(max_length=50)] = None,
+    since: AwareDatetime | None = None,
+    until: AwareDatetime | None = None,
+) -> EventFilter:
+    """Raises Problem 422."""
+    if any(time is not None and not 1970 < time.year < 9000 for time in (since, until)):
+        raise Problem(422, "`since` and `until` must be real times")
+    if any("\x00" in name or len(name) > 100 for name in event_type or ()):
+        raise Problem(422, "`event_type` is not a name of events")
+    after = int(cursor or 0)
+    if after > 2**53:
+        raise bad_cursor()
+    return EventFilter(after=after, event_types=tuple(event_type or ()), since=since, until=until)
+
+
+WantedEvents = Annotated[EventFilter, Depends(event_filter)]
+
+
+@router.get("/{sandbox_id}/events")
+async def show_events(
+    request: Request,
+    sandbox_id: IdPath,
+    parts: PartsOf,
+    wanted: WantedEvents,
+    limit: Limit = 50,
+    wait: Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for one.")] = 0,
+) -> Page[EventItem]:
+    """Oldest first. With `wait`, `next_cursor` is never null: it leads on to what has not happened yet."""
+    await _get_row(parts, sandbox_id)
+    events = await _await_events(request, parts, sandbox_id, wanted, limit + 1, wait)
+    shown = events[:limit]
+    following = wait > 0 or len(events) > limit
+    position = shown[-1].seq if shown else wanted.after
+    return Page(
+        items=[EventItem.of(event) for event in shown], next_cursor=str(position) if following else None
+    )
+
+
+async def _await_events(
+    request: Request, parts: Parts, sandbox_id: str, wanted: EventFilter, limit: int, wait_s: float
+) -> Sequence[Event]:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait_s
+    while True:
+        async with parts.database.read() as session:
+            events = await list_events(session, SandboxId(sandbox_id), wanted, limit)
+        left_s = until - loop.time()
+        if events or left_s <= 0 or parts.closing.is_set() or await request.is_disconnected():
+            return events
+        closing = asyncio.ensure_future(parts.closing.wait())
+        await asyncio.wait({closing}, timeout=min(_LOOK_S, left_s))
+        closing.cancel()
+
+
+@router.get("/{sandbox_id}/trajectory")
+async def show_trajectory(
+    sandbox_id: IdPath,
+    parts: PartsOf,
+    limit: Limit = 50,
+    cursor: Annotated[str | None, Query(pattern="^[0-9]{1,16}$")] = None,
+) -> Trajectory:
+    """Events, oldest first, with runs of heartbeats folded into one item each."""
+    await _get_row(parts, sandbox_id)
+    after = int(cursor or 0)
+    items: list[HeartbeatRun | EventItem] = []
+    for _ in range(_RAW_PAGES):
+        async with parts.database.read() as session:
+            events = await list_events(
+                session, SandboxId(sandbox_id), EventFilter(after=min(after, 2**53)), _RAW_PAGE
+            )
+        for event in events:
+            if not _fold(items, event, limit):
+                return Trajectory(items=items, next_cursor=str(after))
+            after = event.seq
+        if len(events) < _RAW_PAGE:
+            return Trajectory(items=items, next_cursor=None)
+    return Trajectory(items=items, next_cursor=str(after))
+
+
+def _fold(items: list[HeartbeatRun | EventItem], event: Event, limit: int) -> bool:
+    """Adds an event; False when there is no room for it."""
+    last = items[-1] if items else None
+    if event.event_type == EventType.HEARTBEAT and isinstance(last, HeartbeatRun):
+        last.count += 1
+        last.last_at = event.timestamp
+        return True
+    if len(items) >= limit:
+        return False
+    if event.event_type == EventType.HEARTBEAT:
+        items.append(HeartbeatRun(count=1, first_at=event.timestamp, last_at=event.timestamp))
+    else:
+        items.append(EventItem.of(event))
+    return True
+
+
+@router.post(
+    "/{sandbox_id}/messages",
+    status_code=201,
+    responses=problems(400, 408, 409, 413),
+    openapi_extra=json_body(MessageAsk.model_json_schema()),
+)
+async def send_message(
+    sandbox_id: IdPath, parts: PartsOf, ask: Annotated[MessageAsk, Depends(JsonBody(MessageAsk))]
+) -> MessageReceipt:
+    """Queues a text for a live sandbox's agent and wakes its poll. 409 when the sandbox has ended."""
+    row = await _get_row(parts, sandbox_id)
+    message = NewMessage(ask.message_type.value, storable(ask.content))
+    async with parts.database.write() as session:
+        stored = await record_message(session, SandboxId(row.sandbox.id), message, parts.clock())
+    if stored is None:
+        raise Problem(409, "the sandbox has ended")
+    parts.metrics.messages.labels("queued").inc()
+    parts.spawn(parts.bell.ring(row.sandbox.id))
+    return MessageReceipt(id=str(stored.id), seq=stored.seq, state=stored.state)

@@ -1,0 +1,173 @@
+"""What a sandbox may say and ask: its events and its messages. Everything is data of a stranger."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ValidationError
+
+from app.db.events import NewEvent, record_events
+from app.db.messages import find_highest_seq, list_messages, record_acknowledged, record_sent
+from app.db.models import Message as MessageRow
+from app.db.sandbox_access import SandboxIdentity, is_live, lock_live
+from app.db.specs import record_fact
+from app.domain.states import MessageState
+from app.observability.logging import get_logger
+from app.queue.jobs import JobName
+from app.web.body import json_body, read_or_problem
+from app.web.event_intake import WEIGHTY, note_progress, parse_events
+from app.web.parts import Parts, PartsOf
+from app.web.problems import Problem, invalid, problems
+from app.web.sandbox_auth import SandboxOf, ended, throttled
+from sandbox_payload.wire import MAX_EVENTS_BYTES, MAX_WAIT_S, Event, EventsReceipt, Message, MessagesPage
+
+log = get_logger()
+router = APIRouter(
+    prefix="/api/v1/sandboxes/{sandbox_id}", tags=["sandbox"], responses=problems(401, 403, 503)
+)
+
+_PAGE = 100
+_MIN_LOOK_S = 0.02
+
+_EVENT_SCHEMA = Event.model_json_schema()
+_EVENTS_SCHEMA: dict[str, Any] = {
+    "oneOf": [
+        _EVENT_SCHEMA,
+        {
+            "type": "object",
+            "required": ["events"],
+            "properties": {"events": {"type": "array", "maxItems": 1000, "items": _EVENT_SCHEMA}},
+        },
+    ]
+}
+
+
+@router.post("/events", responses=problems(400, 408, 413, 422, 429), openapi_extra=json_body(_EVENTS_SCHEMA))
+async def post_events(request: Request, sandbox: SandboxOf, parts: PartsOf) -> EventsReceipt:
+    """Stores all of them or none; answers after the commit. `last_seq` is the highest number without a gap before."""
+    body = await read_or_problem(request, MAX_EVENTS_BYTES, parts.limits.body_s)
+    try:
+        events = parse_events(body, parts.clock())
+    except ValidationError as error:
+        raise invalid(error) from None
+    except (ValueError, OverflowError):
+        raise Problem(422, "the body is not JSON") from None
+    wait_s = parts.event_count.wait_s(sandbox.id, len(events)) or parts.event_bytes.wait_s(
+        sandbox.id, len(body)
+    )
+    if wait_s:
+        raise throttled(parts, "events", wait_s)
+    return await _store_events(parts, sandbox, events)
+
+
+async def _store_events(parts: Parts, sandbox: SandboxIdentity, events: Sequence[NewEvent]) -> EventsReceipt:
+    now = parts.clock()
+    version: int | None = None
+    async with parts.database.write() as session:
+        row = await lock_live(session, sandbox.id)
+        if row is None:
+            raise ended()
+        fresh = await record_events(session, row, events, now)
+        note_progress(row, fresh, now)
+        last_seq = row.last_seq
+        if any(event.event_type in WEIGHTY for event in fresh):
+            version = await record_fact(session, sandbox.spec_id, now)
+    parts.metrics.events.labels("new").inc(len(fresh))
+    parts.metrics.events.labels("repeated").inc(len(events) - len(fresh))
+    if version is not None:
+        parts.spawn(parts.doorbell.ring(JobName.ADVANCE, sandbox.spec_id, version))
+    return EventsReceipt(last_seq=last_seq)
+
+
+@router.get("/messages", responses=problems(422, 429))
+async def get_messages(
+    request: Request,
+    sandbox: SandboxOf,
+    parts: PartsOf,
+    after: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
+    wait: Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for one.")] = 0,
+) -> MessagesPage:
+    """Messages numbered above `after`. Reading takes nothing away; what is returned counts as sent."""
+    with parts.polls.taken(sandbox.id) as room:
+        if not room:
+            raise throttled(parts, "polls", 1)
+        until = asyncio.get_running_loop().time() + wait
+        while True:
+            mark = parts.bell.mark()
+            page = await _look(parts, sandbox, after)
+            left_s = until - asyncio.get_running_loop().time()
+            if page.messages or left_s <= 0 or parts.closing.is_set() or await request.is_disconnected():
+                return page
+            await _await_bell(parts, sandbox.id, min(left_s, parts.limits.look_every_s), mark)
+
+
+async def _look(parts: Parts, sandbox: SandboxIdentity, after: int) -> MessagesPage:
+    async with parts.database.read() as session:
+        if not await is_live(session, sandbox.id):
+            raise ended()
+        rows = await list_messages(session, sandbox.id, after, _PAGE)
+        highest = await find_highest_seq(session, sandbox.id)
+    queued = [row.id for row in rows if row.state is MessageState.QUEUED]
+    if queued:
+        async with parts.database.write() as session:
+            if await lock_live(session, sandbox.id) is None:
+                raise ended()
+            await record_sent(session, queued, parts.clock())
+            # Read again: one of them may have been cancelled in between, and must not reach the agent.
+            rows = [row for row in await list_messages(session, sandbox.id, after, _PAGE) if row.sent_at]
+        parts.metrics.messages.labels("sent").inc(len(queued))
+    full = len(rows) == _PAGE
+    return MessagesPage(
+        messages=[_message(row) for row in rows], last_seq=rows[-1].seq if full else max(after, highest)
+    )
+
+
+def _message(row: MessageRow) -> Message:
+    return Message(
+        id=str(row.id),
+        seq=row.seq,
+        message_type=row.message_type,
+        content=row.content,
+        created_at=row.created_at,
+    )
+
+
+async def _await_bell(parts: Parts, sandbox_id: str, limit_s: float, mark: int) -> None:
+    """Returns when the bell rings, the process stops or `limit_s` is over, never sooner than a moment."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    bell = asyncio.ensure_future(parts.bell.wait(sandbox_id, limit_s, mark))
+    closing = asyncio.ensure_future(parts.closing.wait())
+    try:
+        await asyncio.wait({bell, closing}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        # A bell that gives up at once (Redis away) must not turn the poll into a busy loop.
+        rang = bell.done() and not bell.cancelled() and bell.result()
+        rest_s = (_MIN_LOOK_S if rang else limit_s) - (loop.time() - began)
+        if rest_s > 0 and not closing.done():
+            await asyncio.wait({closing}, timeout=rest_s)
+    finally:
+        bell.cancel()
+        closing.cancel()
+        await asyncio.gather(bell, closing, return_exceptions=True)
+
+
+class AckReceipt(BaseModel):
+    id: uuid.UUID
+    state: MessageState
+
+
+@router.post("/messages/{message_id}/ack", responses=problems(404, 409, 422))
+async def acknowledge_message(message_id: uuid.UUID, sandbox: SandboxOf, parts: PartsOf) -> AckReceipt:
+    """The agent has taken it in. Saying so twice gives the same answer."""
+    async with parts.database.write() as session:
+        row = await record_acknowledged(session, sandbox.id, message_id, parts.clock())
+    if row is None:
+        raise Problem(404, "this sandbox has no such message")
+    if row.sent_at is None:
+        raise Problem(409, "this message was never sent")
+    parts.metrics.messages.labels("acknowledged").inc()
+    return AckReceipt(id=row.id, state=row.state)

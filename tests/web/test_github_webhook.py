@@ -1,0 +1,296 @@
+"""The receiver, through HTTP: what is stored, what is refused, in which order."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+
+from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
+from sqlalchemy import func, select
+
+from app.db.models import Delivery
+from app.domain.states import DeliveryState
+from app.queue.jobs import JobName
+from app.web.github_webhook import is_json_object
+from app.web.ports import Limits
+from tests.web.conftest import SECRET, World, create_tables, get_row, served, signed
+
+BODY = json.dumps({"action": "labeled", "issue": {"number": 7}, "title": "Zähle 🎉"}).encode()
+
+
+async def stored(world: World) -> int:
+    async with world.database.read() as session:
+        return await session.scalar(select(func.count()).select_from(Delivery)) or 0
+
+
+async def post(world: World, body: bytes, headers: dict[str, str]):
+    async with world.http() as http:
+        return await http.post("/webhooks/github", content=body, headers=headers)
+
+
+async def test_delivery_signed_then_stored_raw_and_rung(world):
+    headers = signed(BODY, X_GitHub_Hook_ID="5", Cookie="secret=1", X_GitHub_Delivery="guid-1")
+    answer = await post(world, BODY, headers)
+    assert answer.status_code == 202
+    assert answer.json() == {"status": "stored", "delivery_id": "guid-1"}
+    row = await get_row(world, Delivery, "guid-1")
+    assert row.body == BODY
+    assert row.event == "issues"
+    assert row.state is DeliveryState.RECEIVED
+    assert row.received_at == world.clock.now
+    assert row.headers == {
+        "x-github-event": "issues",
+        "x-github-delivery": "guid-1",
+        "x-github-hook-id": "5",
+        "user-agent": "GitHub-Hookshot/1",
+        "content-type": "application/json",
+    }
+    await world.settled()
+    assert world.doorbell.rings == [(JobName.INTAKE, "guid-1", 0)]
+
+
+async def test_delivery_repeated_fifty_times_at_once_then_one_row_and_one_ring(world):
+    headers = signed(BODY)
+    answers = await asyncio.gather(*(post(world, BODY, headers) for _ in range(50)))
+    assert {answer.status_code for answer in answers} == {202}
+    assert await stored(world) == 1
+    await world.settled()
+    assert len(world.doorbell.rings) == 1
+
+
+async def test_repeated_delivery_with_other_content_then_the_first_stays(world):
+    await post(world, BODY, signed(BODY, X_GitHub_Delivery="same"))
+    other = b'{"other": true}'
+    assert (await post(world, other, signed(other, X_GitHub_Delivery="same"))).status_code == 202
+    assert (await get_row(world, Delivery, "same")).body == BODY
+
+
+async def test_many_deliveries_at_once_then_they_share_commits(world):
+    commits = 0
+    write = world.database.write
+
+    def counted():
+        nonlocal commits
+        commits += 1
+        return write()
+
+    world.database.write = counted
+    answers = await asyncio.gather(*(post(world, BODY, signed(BODY)) for _ in range(60)))
+    assert {answer.status_code for answer in answers} == {202}
+    assert await stored(world) == 60
+    assert commits < 30
+
+
+BAD_SIGNATURES: list[str | bytes | None] = [
+    None,
+    "",
+    "sha256=",
+    "sha256=" + "0" * 64,
+    "sha1=" + hmac.new(SECRET, BODY, hashlib.sha1).hexdigest(),
+    hmac.new(SECRET, BODY, hashlib.sha256).hexdigest(),
+    "sha256=" + hmac.new(SECRET, BODY, hashlib.sha256).hexdigest().upper(),
+    "sha256=" + hmac.new(SECRET, BODY, hashlib.sha256).hexdigest() + "0",
+    "sha256=" + hmac.new(b"other", BODY, hashlib.sha256).hexdigest(),
+    "sha256=é".encode("latin-1") + b"\xff" * 60,
+]
+
+
+async def test_signature_missing_or_wrong_then_401_and_nothing_stored(world):
+    for signature in BAD_SIGNATURES:
+        headers = signed(BODY, X_Hub_Signature_256=None)
+        if signature is not None:
+            headers["X-Hub-Signature-256"] = signature
+        answer = await post(world, BODY, headers)
+        assert answer.status_code == 401, signature
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert await stored(world) == 0
+    assert world.doorbell.rings == []
+
+
+async def test_secret_rotating_then_both_are_accepted(make_world):
+    world = make_world()
+    world.parts.settings = world.settings.model_copy(
+        update={"github_webhook_secret": type(world.settings.github_webhook_secret)("old, new")}
+    )
+    await create_tables(world)
+    for secret in (b"old", b"new"):
+        assert (await post(world, BODY, signed(BODY, secret))).status_code == 202
+    assert (await post(world, BODY, signed(BODY, SECRET))).status_code == 401
+
+
+async def test_no_secret_configured_then_401_for_everything(make_world):
+    world = make_world()
+    world.parts.settings = world.settings.model_copy(update={"github_webhook_secret": None})
+    assert (await post(world, BODY, signed(BODY, b""))).status_code == 401
+
+
+BAD_HEADERS: list[dict[str, str | None]] = [
+    {"X_GitHub_Event": None},
+    {"X_GitHub_Delivery": None},
+    {"X_GitHub_Delivery": "x" * 65},
+    {"X_GitHub_Delivery": "a/../b"},
+    {"X_GitHub_Event": "no spaces"},
+    {"Content_Type": "application/x-www-form-urlencoded"},
+]
+
+
+async def test_header_missing_or_malformed_then_400(world):
+    for changes in BAD_HEADERS:
+        assert (await post(world, BODY, signed(BODY, **changes))).status_code == 400, changes
+    assert await stored(world) == 0
+
+
+BAD_BODIES = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'"text"',
+    b"payload=%7B%7D",
+    b'{"a": NaN}',
+    b'{"a": -Infinity}',
+    b'{"a": 1, "a": 2}',
+    b'{"deep": {"a": 1, "a": 2}}',
+    b'{"a": "\\ud800"}',
+    b'{"\\udfff": 1}',
+    b'{"a": "\xff"}',
+    b'\xef\xbb\xbf{"a": 1}',
+    '{"a": 1}'.encode("utf-16"),
+    b'{"a": ' + b"9" * 5000 + b"}",
+    b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    b"[" * 100_000,
+]
+
+
+async def test_body_not_a_json_object_then_400_and_nothing_stored(world):
+    for number, body in enumerate(BAD_BODIES):
+        assert (await post(world, body, signed(body))).status_code == 400, number
+    assert await stored(world) == 0
+
+
+async def test_escaped_emoji_then_stored(world):
+    body = b'{"title": "\\ud83c\\udf89"}'
+    assert (await post(world, body, signed(body))).status_code == 202
+
+
+@hypothesis_settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(body=st.binary(max_size=200) | st.text(alphabet='{}[]":,\\u0d8e1 -.NaIn', max_size=60).map(str.encode))
+async def test_any_signed_bytes_then_202_or_400(world, body):
+    assert (await post(world, body, signed(body))).status_code in (202, 400)
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.text(st.characters(codec="utf-8"), max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=5), inner)
+    ),
+    max_leaves=10,
+)
+
+
+@hypothesis_settings(deadline=None, max_examples=40)
+@given(
+    value=st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=5), json_values), plain=st.booleans()
+)
+def test_any_json_object_then_accepted(value, plain):
+    assert is_json_object(json.dumps(value, ensure_ascii=plain).encode())
+
+
+async def test_declared_too_large_then_413_before_the_signature_is_looked_at(make_world):
+    world = make_world(Limits(webhook_bytes=1000))
+    answer = await post(world, b"x" * 1001, {})
+    assert answer.status_code == 413
+
+
+async def test_chunked_body_too_large_then_413(make_world):
+    world = make_world(Limits(webhook_bytes=100_000))
+
+    async def pieces():
+        for _ in range(30):
+            yield b"x" * 10_000
+
+    async with served(world.app) as url:
+        import httpx
+
+        async with httpx.AsyncClient() as http:
+            answer = await http.post(f"{url}/webhooks/github", content=pieces())
+    assert answer.status_code == 413
+    assert answer.headers["connection"] == "close"
+
+
+async def test_body_stalls_then_408_and_others_are_served(make_world):
+    world = make_world(Limits(webhook_body_s=0.2))
+    async with served(world.app) as url:
+        port = int(url.rsplit(":", 1)[1])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        await writer.drain()
+        async with asyncio.timeout(2):
+            assert b" 408 " in await reader.readline()
+        writer.close()
+
+
+async def test_body_trickles_then_408(make_world):
+    world = make_world(Limits(webhook_body_s=0.3))
+    async with served(world.app) as url:
+        port = int(url.rsplit(":", 1)[1])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
+
+        async def trickle():
+            while True:
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+
+        task = asyncio.create_task(trickle())
+        async with asyncio.timeout(2):
+            assert b" 408 " in await reader.readline()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        writer.close()
+
+
+async def test_storage_missing_then_503_for_all_and_nothing_rung(make_world):
+    world = make_world()  # no tables
+    answers = await asyncio.gather(*(post(world, BODY, signed(BODY)) for _ in range(5)))
+    assert {answer.status_code for answer in answers} == {503}
+    await world.settled()
+    assert world.doorbell.rings == []
+
+
+async def test_storage_back_after_503_then_the_same_guid_is_processed(make_world):
+    world = make_world()
+    headers = signed(BODY)
+    assert (await post(world, BODY, headers)).status_code == 503
+    await create_tables(world)
+    assert (await post(world, BODY, headers)).status_code == 202
+    assert await stored(world) == 1
+    await world.settled()
+    assert len(world.doorbell.rings) == 1
+
+
+async def test_storage_blocked_then_503_in_time(make_world):
+    world = make_world(Limits(webhook_store_s=0.2))
+    await create_tables(world)
+    async with world.database.write():
+        async with asyncio.timeout(1):
+            assert (await post(world, BODY, signed(BODY))).status_code == 503
+
+
+async def test_outcomes_are_counted(world):
+    await post(world, BODY, signed(BODY))
+    await post(world, BODY, {})
+    async with world.http() as http:
+        text = (await http.get("/metrics")).text
+    assert 'issuewright_deliveries_total{outcome="stored"} 1.0' in text
+    assert 'issuewright_deliveries_total{outcome="401"} 1.0' in text
+    assert "issuewright_oldest_unhandled_delivery_seconds 0.0" in text
