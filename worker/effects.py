@@ -1,0 +1,84 @@
+"""Performs effects: the writes to GitHub that belong to no spec's step."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import structlog
+
+from app.db.effects import claim_effect, defer_effect, settle_effect
+from app.db.installations import find_repository
+from app.db.models import Effect
+from app.db.pace import in_background
+from app.domain.errors import Denied, Gone, Refused, RetryAt
+from app.domain.ids import InstallationId, RepoId
+from app.domain.ports import RepoRef
+from app.domain.states import EffectState
+from worker.crashpoints import crashpoint
+from worker.parts import Parts
+
+log = structlog.get_logger("worker.effects")
+
+MAX_ATTEMPTS = 20
+
+
+class Effects:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def perform(self, effect_id: str) -> bool:
+        """Do one effect, once. True when it is settled now; False when it waits, or someone else has it."""
+        async with self._parts.db.write() as session:
+            effect = await claim_effect(session, effect_id, self._parts.clock())
+        if effect is None:
+            return False
+        with structlog.contextvars.bound_contextvars(repo_id=effect.repo_id):
+            state, reason = EffectState.DONE, None
+            try:
+                crashpoint(f"effect.{effect.kind}.before")
+                with in_background():
+                    await self._do(effect)
+                crashpoint(f"effect.{effect.kind}.after")
+            except RetryAt as later:
+                async with self._parts.db.write() as session:
+                    await defer_effect(session, effect_id, later.at, reason=str(later)[:500])
+                return False
+            except (Gone, Denied, Refused) as error:
+                state, reason = EffectState.FAILED, f"{type(error).__name__}: {error}"[:500]
+            except Exception as error:
+                log.exception("effect.failed", kind=effect.kind)
+                if effect.attempts < MAX_ATTEMPTS:
+                    await self._put_off(effect, error)
+                    return False
+                state, reason = EffectState.FAILED, type(error).__name__
+            async with self._parts.db.write() as session:
+                await settle_effect(session, effect_id, state, self._parts.clock(), reason=reason)
+            log.info("effect.settled", kind=effect.kind, state=state.value, reason=reason)
+        return True
+
+    async def _put_off(self, effect: Effect, error: Exception) -> None:
+        at = self._parts.clock() + timedelta(seconds=min(2**effect.attempts, 120))
+        async with self._parts.db.write() as session:
+            await defer_effect(session, effect.id, at, reason=type(error).__name__)
+
+    async def _do(self, effect: Effect) -> None:
+        async with self._parts.db.read() as session:
+            repository = await find_repository(session, effect.repo_id)
+        if repository is None:
+            raise Gone("the repository is not known any more")
+        repo = RepoRef(
+            InstallationId(effect.installation_id), RepoId(repository.id), repository.owner, repository.name
+        )
+        payload = effect.payload
+        if effect.kind == "labels":
+            await self._parts.github.ensure_labels(repo, self._parts.labels.definitions)
+        elif effect.kind == "notice":
+            await self._parts.github.ensure_comment(
+                repo,
+                int(payload["issue"]),
+                str(payload["marker"]),
+                str(payload["body"]),
+                known_id=effect.remote_id,
+            )
+        else:
+            raise Refused(f"no such effect: {effect.kind}")

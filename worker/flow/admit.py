@@ -1,0 +1,90 @@
+"""Queued → implementing: the live issue, the labeler's access and the base branch are read; nothing is made yet."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from app.domain.errors import Denied, Gone, Refused
+from app.domain.gitflow import base_candidates, branch_kind
+from app.domain.ids import IssueNumber, UserId
+from app.domain.labels import has_label
+from app.domain.notices import ARCHIVED, CANCEL_TEXTS, EMPTY_REPOSITORY, LABELER_LOST, NO_BASE, NO_MODEL
+from app.domain.ports import Branch, Repository, User
+from app.domain.states import SpecState
+from app.domain.view import Outcome
+from worker.step import Step
+
+
+async def run(step: Step) -> datetime:
+    spec = step.spec
+    stop = await _reason_to_cancel(step)
+    if stop is not None:
+        return await step.end(SpecState.CANCELLED, Outcome.CANCELLED, CANCEL_TEXTS[stop])
+    repository = await step.parts.github.fetch_repository(step.repo)
+    problem = await _reason_to_refuse(step, repository)
+    if problem is not None:
+        return await step.end(SpecState.FAILED, Outcome.FAILED, problem)
+    try:
+        base = await _find_base(step, repository)
+    except Refused as refused:
+        if refused.code != "empty_repository":
+            raise
+        return await step.end(SpecState.FAILED, Outcome.FAILED, EMPTY_REPOSITORY)
+    if base is None:
+        names = ", ".join(f"`{name}`" for name in _candidates(step, repository))
+        return await step.end(SpecState.FAILED, Outcome.FAILED, NO_BASE.format(names=names))
+    kept = await _branch_still_there(step)
+    values: dict[str, object] = {}
+    if not kept:
+        values = {"branch": None, "start_sha": None, "head_sha": None, "branch_attempts": 0}
+    if spec.base_branch is None or not kept:
+        values |= {"base_branch": base.name, "base_sha": base.sha}
+    await step.save(state=SpecState.IMPLEMENTING, default_branch=repository.default_branch, **values)
+    return step.again()
+
+
+async def _reason_to_cancel(step: Step) -> str | None:
+    try:
+        issue = await step.parts.github.fetch_issue(step.repo, IssueNumber(step.spec.issue_number))
+    except Gone:
+        return "issue_deleted"
+    if issue.state == "closed":
+        return "issue_closed"
+    return None if has_label(issue.labels, step.spec.trigger_label) else "label_removed"
+
+
+async def _reason_to_refuse(step: Step, repository: Repository) -> str | None:
+    spec = step.spec
+    if repository.archived or repository.disabled:
+        return ARCHIVED
+    labeler = User(UserId(spec.labeler_id), spec.labeler_login)
+    permission = await step.parts.github.fetch_permission(step.repo, labeler)
+    if not permission.may_write:
+        return LABELER_LOST.format(login=spec.labeler_login)
+    return None if step.parts.model_ready else NO_MODEL
+
+
+def _candidates(step: Step, repository: Repository) -> list[str]:
+    return base_candidates(branch_kind(step.spec.issue_labels), repository.default_branch)
+
+
+async def _find_base(step: Step, repository: Repository) -> Branch | None:
+    for name in _candidates(step, repository):
+        found = await step.parts.github.fetch_branch(step.repo, name)
+        if found is not None:
+            return found
+    if not await step.parts.github.fetch_refs(step.repo, ""):
+        raise Refused("the repository has no branch", "empty_repository")
+    return None
+
+
+async def _branch_still_there(step: Step) -> bool:
+    """Of a spec that is tried again: its branch, if it still stands where we left it."""
+    spec = step.spec
+    if spec.branch is None or spec.head_sha is None:
+        return False
+    try:
+        found = await step.parts.github.fetch_branch(step.repo, spec.branch)
+    except (Gone, Denied):
+        return False
+    return found is not None and found.sha == spec.head_sha

@@ -1,0 +1,50 @@
+"""The branch with its start commit: an empty commit made through the API, then a ref with a free name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from app.domain.errors import Refused
+from app.domain.gitflow import MAX_SUFFIX, branch_kind, branch_name
+from app.domain.notices import BLOCKED_NAME, NAMES_TAKEN
+from app.domain.render_pull import render_start_message
+from app.domain.states import SpecState
+from app.domain.view import Outcome
+from worker.crashpoints import crashpoint
+from worker.step import Step
+
+
+async def run(step: Step) -> datetime:
+    spec, github = step.spec, step.parts.github
+    if spec.base_sha is None:
+        raise Refused("no base was found for the branch")
+    if spec.start_sha is None:
+        crashpoint("start_commit.before")
+        sha = await github.ensure_start_commit(step.repo, spec.base_sha, render_start_message(step.view))
+        crashpoint("start_commit.after")
+        # Recorded before the ref: after a crash the same commit is looked for, so our own branch is recognised.
+        await step.save(start_sha=sha)
+    kind = branch_kind(spec.issue_labels)
+    prefix = branch_name(kind, spec.issue_number, spec.title)
+    taken = {name.casefold() for name in await github.fetch_refs(step.repo, f"{kind}/{spec.issue_number}-")}
+    first = spec.branch_attempts
+    for attempt in range(first, MAX_SUFFIX):
+        name = branch_name(kind, spec.issue_number, spec.title, attempt)
+        # A name taken before the first try is not ours; one tried before a crash may be, so it is asked for again.
+        if name.casefold() in taken and not (attempt == first and spec.branch == name):
+            continue
+        if spec.branch != name:
+            await step.save(branch=name, branch_attempts=attempt)
+        try:
+            crashpoint("ref.before")
+            made = await github.ensure_branch(step.repo, name, spec.start_sha or "")
+            crashpoint("ref.after")
+        except Refused as refused:
+            text = BLOCKED_NAME.format(name=name, reason=refused, prefix=kind)
+            await step.save(branch=None)
+            return await step.end(SpecState.FAILED, Outcome.FAILED, text)
+        if made:
+            await step.save(head_sha=spec.start_sha)
+            return step.again()
+    await step.save(branch=None)
+    return await step.end(SpecState.FAILED, Outcome.FAILED, NAMES_TAKEN.format(name=prefix))

@@ -1,0 +1,71 @@
+"""After the end: everything people see gets its final form, everything that runs or costs is taken down."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+import structlog
+
+from app.db.sandboxes import move_sandbox, set_sandbox
+from app.domain.errors import Denied, Gone, Refused
+from app.domain.states import SANDBOX_LIVE, SandboxState
+from app.domain.view import Outcome
+from worker.crashpoints import crashpoint
+from worker.step import Step
+from worker.tell import tell_check, tell_status
+
+log = structlog.get_logger("worker.conclude")
+
+
+async def run(step: Step) -> datetime:
+    await _take_down(step)
+    if step.spec.outcome == Outcome.NO_CHANGES:
+        await _as_far_as_allowed(step, _withdraw_pull)
+    await _as_far_as_allowed(step, tell_check)
+    await _as_far_as_allowed(step, tell_status)
+    crashpoint("concluded.before")
+    await step.save(concluded_at=step.now())
+    return step.again()
+
+
+async def _as_far_as_allowed(step: Step, tell: Callable[[Step], Awaitable[object]]) -> None:
+    """What GitHub no longer lets us write is noted and let go of; everything else still happens."""
+    try:
+        await tell(step)
+    except (Gone, Denied, Refused) as error:
+        log.warning("end.not_told", what=tell.__name__, error=str(error))
+
+
+async def _withdraw_pull(step: Step) -> None:
+    """Nothing to change: the pull request is closed and its branch goes, if it is still as we made it."""
+    spec, github = step.spec, step.parts.github
+    if spec.pull_number is not None and spec.pull_state == "open":
+        crashpoint("close.before")
+        await github.ensure_pull_closed(step.repo, spec.pull_number)
+        crashpoint("close.after")
+        await step.save(pull_state="closed")
+    if spec.branch is not None and spec.head_sha is not None and spec.head_sha == spec.start_sha:
+        await github.ensure_branch_deleted(step.repo, spec.branch, spec.head_sha)
+
+
+async def _take_down(step: Step) -> None:
+    """End and remove every sandbox of the spec; its work has been taken by now."""
+    for sandbox in step.sandboxes:
+        if sandbox.removed_at is not None:
+            continue
+        now = step.now()
+        if sandbox.state in SANDBOX_LIVE:
+            async with step.saving() as session:
+                if sandbox.state is SandboxState.PENDING:
+                    await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now)
+                elif sandbox.state is SandboxState.RUNNING:
+                    await move_sandbox(session, sandbox.id, SandboxState.COMPLETING, now)
+                    await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now)
+                else:
+                    await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now, reason="ended")
+        crashpoint("delete.before")
+        await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
+        crashpoint("delete.after")
+        async with step.saving() as session:
+            await set_sandbox(session, sandbox.id, now, removed_at=now)

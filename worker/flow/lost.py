@@ -1,0 +1,40 @@
+"""A sandbox that ended without handing back a result: save what it had, then try again or tell why not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from app.db.models import Sandbox
+from app.db.sandboxes import move_sandbox
+from app.db.tasks import move_task
+from app.domain.notices import SANDBOX_LOST
+from app.domain.ports import SandboxSight
+from app.domain.states import SandboxState, SpecState, TaskState
+from app.domain.view import Outcome
+from worker.flow.rescue import rescue_checkpoint
+from worker.step import Step
+
+MAX_ATTEMPTS = 3
+FINAL_REASONS = ("setup_failed", "bad_inputs")
+"""Reasons that another attempt would meet again."""
+
+
+async def give_up_or_retry(step: Step, sandbox: Sandbox, sight: SandboxSight) -> datetime:
+    """Record the sandbox as failed. The task is tried again up to three times, from what had been committed."""
+    await rescue_checkpoint(step, sandbox)
+    reason = sight.detail or (
+        f"exit code {sight.exit_code}" if sight.exit_code is not None else sight.status.value
+    )
+    final = step.task.attempts >= MAX_ATTEMPTS or reason.startswith(FINAL_REASONS)
+    async with step.saving() as session:
+        now = step.now()
+        await move_sandbox(
+            session, sandbox.id, SandboxState.FAILED, now, reason=reason, exit_code=sight.exit_code
+        )
+        if not final:
+            if step.task.state is TaskState.RUNNING:
+                await move_task(session, step.task.id, TaskState.FAILED, now, reason=reason)
+            await move_task(session, step.task.id, TaskState.PENDING, now, reason=reason)
+    if final:
+        return await step.end(SpecState.FAILED, Outcome.FAILED, SANDBOX_LOST.format(reason=reason))
+    return step.later(min(2**step.task.attempts, 20))

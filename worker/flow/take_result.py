@@ -1,0 +1,137 @@
+"""From what a sandbox handed over to commits on the branch. The bundle is data of a stranger until it has passed here."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.db.models import Sandbox
+from app.db.sandboxes import find_artifact, get_artifact_bytes
+from app.domain.commit_message import sanitize_commit_message
+from app.domain.errors import Refused, ResultRefused
+from app.domain.result_policy import (
+    Accepted,
+    NoChanges,
+    PushRefused,
+    ResultLimits,
+    ResultPolicy,
+    decide_result,
+)
+from app.domain.sanitize import sanitize_line
+from app.git.diff import render_patch
+from app.git.result import Expected, open_result
+from app.git.rewrite import rewrite_authors
+from sandbox_payload.wire import ArtifactName, Manifest
+from worker.crashpoints import crashpoint
+from worker.step import Step
+
+PATCH_BYTES = 20_000
+"""How much of a refused result's diff is folded into the status comment."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What became of a result: `decision` of the policy; `patch` of a refused one; `pushed` is the branch's new head."""
+
+    decision: Accepted | NoChanges | PushRefused
+    pushed: str | None = None
+    patch: str = ""
+
+
+async def take_result(step: Step, sandbox: Sandbox, name: ArtifactName, manifest: Manifest | None) -> Taken:
+    """Check the bundle of that name on git objects, give its commits the App as author, push them to the branch.
+
+    Running it again gives the same commits, so a push that happened before a crash is recognised.
+    """
+    quarantine = step.parts.home / "quarantine" / f"{sandbox.id}-{name.value}"
+    bundle = quarantine.with_suffix(".bundle-in")
+    try:
+        return await _take(step, sandbox, manifest, (name, bundle, quarantine))
+    except ResultRefused as refused:
+        return Taken(PushRefused(refused.code, refused.detail, refused.paths))
+    finally:
+        await asyncio.to_thread(_remove, quarantine, bundle)
+
+
+async def _take(
+    step: Step, sandbox: Sandbox, manifest: Manifest | None, where: tuple[ArtifactName, Path, Path]
+) -> Taken:
+    name, bundle, quarantine = where
+    spec = step.spec
+    has_bundle = await _write_bundle(step, sandbox.id, name, bundle)
+    if not has_bundle and manifest is None:
+        return Taken(NoChanges("there is no checkpoint"))
+    facts = await open_result(
+        bundle if has_bundle else None,
+        manifest,
+        expected=Expected(sandbox.start_sha, spec.base_sha),
+        mirror=step.parts.home / "mirrors" / f"{spec.repo_id}.git",
+        quarantine=quarantine,
+        limits=ResultLimits(),
+    )
+    # A later round that takes everything back is a change of what was delivered, not "nothing to change".
+    delivered = sandbox.collected_round > 0 or spec.head_sha != spec.start_sha
+    policy = ResultPolicy(canaries=step.parts.secrets, delivered=delivered)
+    # The scan of a large result takes seconds: beside the event loop, which renews the lease meanwhile.
+    decision = await asyncio.to_thread(decide_result, facts, policy)
+    if isinstance(decision, PushRefused):
+        patch = "" if decision.code == "secret" else await _patch(quarantine, facts.start_sha, facts.head_sha)
+        return Taken(decision, patch=patch)
+    if isinstance(decision, NoChanges):
+        return Taken(decision)
+    identity = await step.parts.identity()
+    login, user_id = spec.labeler_login, spec.labeler_id
+    new_head = await rewrite_authors(
+        quarantine,
+        sandbox.start_sha,
+        facts.head_sha,
+        author=f"{identity.bot_login} <{identity.email}>",
+        trailers=(
+            f"Co-authored-by: {sanitize_line(login, 60)} <{user_id}+{login}@users.noreply.github.com>",
+        ),
+        message_filter=sanitize_commit_message,
+    )
+    if spec.push_sha != new_head:
+        await step.save(push_sha=new_head)
+    crashpoint("push.before")
+    try:
+        pushed = await step.parts.github.ensure_pushed(
+            step.repo, quarantine, new_head, spec.branch or "", spec.head_sha or ""
+        )
+    except Refused as refused:
+        secret = refused.code == "secret"
+        patch = "" if secret else await _patch(quarantine, facts.start_sha, facts.head_sha)
+        return Taken(PushRefused(refused.code or "rejected", str(refused)), patch=patch)
+    crashpoint("push.after")
+    return Taken(decision, pushed=pushed)
+
+
+async def _write_bundle(step: Step, sandbox_id: str, name: ArtifactName, path: Path) -> bool:
+    async with step.parts.db.read() as session:
+        artifact = await find_artifact(session, sandbox_id, name.value)
+        if artifact is None:
+            return False
+        data = await get_artifact_bytes(session, artifact.id)
+    await asyncio.to_thread(path.parent.mkdir, 0o700, parents=True, exist_ok=True)
+    await asyncio.to_thread(path.write_bytes, data)
+    return True
+
+
+async def _patch(quarantine: Path, start: str, head: str) -> str:
+    text, cut = await render_patch(quarantine, start, head, PATCH_BYTES)
+    return f"{text}\n[… cut here]" if cut else text
+
+
+def _remove(quarantine: Path, bundle: Path) -> None:
+    shutil.rmtree(quarantine, ignore_errors=True)
+    bundle.unlink(missing_ok=True)
+
+
+async def find_manifest(step: Step, sandbox: Sandbox) -> Manifest | None:
+    """The newest manifest, or None. What it says is the sandbox's word: only its numbers and texts are used."""
+    async with step.parts.db.read() as session:
+        artifact = await find_artifact(session, sandbox.id, ArtifactName.MANIFEST.value)
+        data = await get_artifact_bytes(session, artifact.id) if artifact else None
+    return Manifest.model_validate_json(data) if data is not None else None

@@ -1,0 +1,61 @@
+"""While a sandbox runs: is it alive, in time, done? The agent's own words are not asked; events and the provider are."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from app.db.models import Sandbox
+from app.db.sandboxes import list_of_spec, set_sandbox
+from app.domain.ports import SandboxSight, SandboxStatus
+from worker.flow.lost import give_up_or_retry
+from worker.step import Step
+
+LOOK_S = 3.0
+SILENT = timedelta(minutes=2)
+"""No heartbeat for this long means dead (they come every 30 s)."""
+STOP_GRACE_S = 20.0
+
+
+async def run(step: Step) -> datetime:
+    sandbox = step.sandbox
+    if sandbox is None:
+        return step.later(LOOK_S)
+    sight = await step.parts.sandboxes.fetch_sight(sandbox.provider_name)
+    if sight.status in {SandboxStatus.EXITED, SandboxStatus.ERROR, SandboxStatus.ABSENT}:
+        if await _handed_in_meanwhile(step, sandbox):
+            return step.again()
+        return await give_up_or_retry(step, sandbox, sight)
+    now = step.now()
+    if now > sandbox.deadline_at:
+        return await _stop(step, sandbox, "time_limit")
+    last_sign = max(
+        filter(
+            None, (sandbox.last_heartbeat_at, sandbox.last_work_at, sandbox.started_at, sandbox.created_at)
+        )
+    )
+    if now - last_sign > SILENT:
+        return await _stop(step, sandbox, "no_heartbeat")
+    return step.later(LOOK_S)
+
+
+async def _handed_in_meanwhile(step: Step, sandbox: Sandbox) -> bool:
+    """A result stored between this step's start and the look at the provider."""
+    async with step.parts.db.read() as session:
+        rows = await list_of_spec(session, step.spec.id)
+    return any(row.id == sandbox.id and row.manifest_round > row.collected_round for row in rows)
+
+
+async def _stop(step: Step, sandbox: Sandbox, reason: str) -> datetime:
+    """Ask it to wrap up; past the grace it counts as lost whatever it says."""
+    now = step.now()
+    if sandbox.stop_asked_at is None:
+        async with step.saving() as session:
+            await set_sandbox(session, sandbox.id, now, stop_asked_at=now)
+        await step.parts.sandboxes.ensure_stopped(sandbox.provider_name, STOP_GRACE_S)
+        return step.later(2)
+    if now - sandbox.stop_asked_at < timedelta(seconds=STOP_GRACE_S + 20):
+        return step.later(2)
+    await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
+    return await give_up_or_retry(
+        step, sandbox, SandboxSight(sandbox.provider_name, SandboxStatus.ERROR, detail=reason)
+    )

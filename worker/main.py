@@ -1,0 +1,201 @@
+"""The worker's composition root: makes the parts, runs the arq worker and the sweep side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import secrets
+import signal
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from app import __version__
+from app.db.engine import Database
+from app.db.host import host_id
+from app.db.locks import claim_lock
+from app.db.pace import DatabasePace
+from app.db.processes import forget_processes, record_beat
+from app.domain.errors import OutsideError
+from app.domain.labels import LabelNames
+from app.github.access import GitHubAccess
+from app.github.clients import CallSeen
+from app.github.gateway import GitHubGateway
+from app.queue.consumer import Consumer
+from app.queue.jobs import JobName
+from app.sandbox.select import make_sandboxes
+from app.settings import Settings
+from app.web.sockets import gateway_dir
+from worker.crashpoints import arm
+from worker.effects import Effects
+from worker.engine import Engine
+from worker.intake import Intake
+from worker.parts import Limits, Parts
+from worker.supervise.orphans import remove_orphans
+from worker.supervise.sweep import SLOTS, Sweep
+from worker.wind_down import wind_down
+
+log = structlog.get_logger("worker.main")
+
+BEAT_S = 10.0
+CARE_S = 15.0
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def make_parts(settings: Settings) -> Parts:
+    """Everything the worker's pieces need, from checked settings (`require_github` has passed)."""
+    db = Database(settings.database)
+    pem = settings.private_key_pem or ""
+    access = GitHubAccess(settings.github_api_url, settings.github_url, settings.github_app_id or 0, pem)
+    github = GitHubGateway(access, utc_now, DatabasePace(db, utc_now), _count)
+    home = settings.issuewright_home
+    machine = host_id(home)
+    # All workers of one App derive the same sandbox tokens and carry the same owner label.
+    token_key = hashlib.sha256(b"issuewright sandbox tokens\0" + pem.strip().encode()).digest()
+    instance = hashlib.sha256(f"{access.host}:{access.app_id}".encode() + token_key).hexdigest()[:8]
+    model_key = settings.anthropic_api_key.get_secret_value() if settings.anthropic_api_key else ""
+    is_default_upstream = settings.anthropic_base_url == "https://api.anthropic.com"
+    return Parts(
+        db=db,
+        github=github,
+        sandboxes=make_sandboxes(settings.provider, home, gateway_dir(home)),
+        clock=utc_now,
+        labels=LabelNames(
+            settings.label_agent, settings.label_plan, settings.label_quick, settings.label_approved
+        ),
+        limits=_limits(settings),
+        home=home,
+        host_id=machine,
+        worker_id=f"{machine[:12]}-{os.getpid()}-{secrets.token_hex(4)}",
+        instance=instance,
+        web_url=settings.github_url,
+        token_key=token_key,
+        model_ready=bool(model_key) or not is_default_upstream,
+        secrets=tuple(filter(None, (model_key, *(one.decode() for one in settings.webhook_secrets)))),
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        memory_gb=settings.sandbox_memory_gb,
+        cpu=settings.sandbox_cpu,
+        disk_gb=settings.sandbox_disk_gb,
+        model=settings.model,
+        max_budget_usd=settings.max_budget_usd,
+        max_turns=settings.max_turns,
+        task_timeout_s=settings.task_timeout_s,
+        idle_s=settings.idle_s,
+        allow_hosts=settings.allow_hosts,
+        permission_mode=settings.permission_mode,
+    )
+
+
+def _count(call: CallSeen) -> None:
+    log.debug("github.called", installation_id=call.installation_id, write=call.write, status=call.status)
+
+
+class WorkerProcess:
+    """One worker process: arq (when there is a Redis), the sweep, the heartbeat, the care for orphans."""
+
+    def __init__(self, parts: Parts, redis_url: str | None, *, own_sandboxes: bool) -> None:
+        self._parts = parts
+        self._redis_url = redis_url
+        self._own_sandboxes = own_sandboxes
+        self._engine = Engine(parts)
+        self._intake = Intake(parts)
+        self._effects = Effects(parts)
+        self._sweep = Sweep(parts, self._engine, self._intake, self._effects)
+
+    async def run(self) -> None:
+        """Until SIGTERM or SIGINT. With `own_sandboxes` (one-machine production) its sandboxes wrap up first."""
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        jobs: list[Coroutine[Any, Any, None]] = [self._sweep.run(), self._beat(), self._care()]
+        if self._redis_url is not None:
+            jobs.append(self._listen(self._redis_url))
+        tasks = [asyncio.create_task(job) for job in jobs]
+        log.info("worker.started", provider=self._parts.sandboxes.kind, redis=self._redis_url is not None)
+        waiter = asyncio.create_task(stopping.wait())
+        done, _ = await asyncio.wait({waiter, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (waiter, *tasks):
+            task.cancel()
+        await asyncio.gather(waiter, *tasks, return_exceptions=True)
+        await self._sweep.stop()
+        if self._own_sandboxes:
+            await wind_down(self._parts)
+        await self._parts.github.aclose()
+        await self._parts.sandboxes.aclose()
+        await self._parts.db.aclose()
+        log.info("worker.stopped")
+        for task in done - {waiter}:
+            task.result()
+
+    async def _listen(self, url: str) -> None:
+        """The prompt path: rings. Whatever it dies of, the sweep goes on and a new listener is made."""
+        jobs = {
+            JobName.ADVANCE: self._advance,
+            JobName.INTAKE: self._sweep.take_in,
+            JobName.PERFORM: self._perform,
+        }
+        while True:
+            try:
+                await Consumer(url, jobs, self._parts.worker_id, max_jobs=3 * SLOTS).run()
+            except Exception as error:  # noqa: BLE001 - the boundary to arq and Redis
+                log.warning("redis.lost", error=type(error).__name__, detail=str(error)[:200])
+            await asyncio.sleep(1)
+
+    async def _advance(self, spec_id: str) -> None:
+        await self._engine.advance(spec_id)
+
+    async def _perform(self, effect_id: str) -> None:
+        await self._effects.perform(effect_id)
+
+    async def _beat(self) -> None:
+        parts = self._parts
+        while True:
+            try:
+                async with parts.db.write() as session:
+                    await record_beat(
+                        session,
+                        parts.worker_id,
+                        "worker",
+                        parts.host_id,
+                        os.getpid(),
+                        __version__,
+                        parts.clock(),
+                    )
+                    await forget_processes(session, parts.clock() - timedelta(days=1))
+            except SQLAlchemyError as error:
+                log.warning("beat.failed", error=type(error).__name__)
+            await asyncio.sleep(BEAT_S)
+
+    async def _care(self) -> None:
+        """Orphans of this host or provider, by one worker at a time."""
+        parts = self._parts
+        while True:
+            await asyncio.sleep(CARE_S)
+            try:
+                async with parts.db.write() as session:
+                    name = f"orphans:{parts.local_host or 'remote'}"
+                    hold = timedelta(seconds=3 * CARE_S)
+                    mine = await claim_lock(session, name, parts.worker_id, parts.clock(), hold)
+                if mine:
+                    await remove_orphans(parts)
+            except (SQLAlchemyError, OutsideError, OSError) as error:
+                log.warning("care.failed", error=type(error).__name__)
+
+
+def run_worker(settings: Settings, redis_url: str | None, *, own_sandboxes: bool = False) -> None:
+    """Blocking; returns after a clean stop."""
+    arm(settings.crash_points)
+    parts = make_parts(settings)
+    asyncio.run(WorkerProcess(parts, redis_url, own_sandboxes=own_sandboxes).run())

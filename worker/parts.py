@@ -1,0 +1,63 @@
+"""What every piece of the worker is handed: made once by the composition root, no globals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from app.db.engine import Database
+from app.domain.labels import LabelNames
+from app.domain.ports import GitHub, Identity, Sandboxes
+
+
+class Ring(Protocol):
+    async def __call__(self, sandbox_id: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the operator allows one sandbox."""
+
+    memory_gb: int
+    cpu: int
+    disk_gb: int
+    model: str | None
+    max_budget_usd: float
+    max_turns: int
+    task_timeout_s: int
+    idle_s: int
+    allow_hosts: tuple[str, ...]
+    permission_mode: str = "acceptEdits"
+
+
+@dataclass(frozen=True)
+class Parts:
+    db: Database
+    github: GitHub
+    sandboxes: Sandboxes
+    clock: Callable[[], datetime]
+    labels: LabelNames
+    limits: Limits
+    home: Path
+    host_id: str
+    worker_id: str
+    instance: str
+    """Short name of this Issuewright instance: the owner label of its sandboxes."""
+    web_url: str
+    """Base of GitHub's pages, for links to branches."""
+    token_key: bytes
+    """Derives sandbox tokens; the same in every worker of the instance."""
+    model_ready: bool
+    secrets: tuple[str, ...]
+    """Exact secrets of ours that must never leave, for the scan of results."""
+
+    @property
+    def local_host(self) -> str | None:
+        """The host that owns this provider's sandboxes, None for a remote provider."""
+        return None if self.sandboxes.kind == "daytona" else self.host_id
+
+    async def identity(self) -> Identity:
+        return await self.github.fetch_identity()
