@@ -1,0 +1,43 @@
+"""`issuewright demo`: the main job, end to end, on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class SandboxChoice(StrEnum):
+    BUBBLEWRAP = "bubblewrap"
+    PROCESS = "process"
+    DAYTONA = "daytona"
+
+
+def demo(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; progress goes to stderr.")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave everything running to look at, until Ctrl-C.")
+    ] = False,
+    sandbox: Annotated[
+        SandboxChoice, typer.Option(help="Where the agent works; process is not isolated.")
+    ] = SandboxChoice.BUBBLEWRAP,
+) -> None:
+    """Watch a labeled issue become a pull request. Nothing to sign up for.
+
+    A simulated GitHub and a scripted model; all the rest is real: web, worker, Redis, SQLite, git over HTTP, an
+    isolated sandbox, and the agent with its tools.
+    """
+    from app.domain.errors import SettingsError
+
+    if sandbox is SandboxChoice.DAYTONA:
+        raise SettingsError("--sandbox daytona: comes later; use bubblewrap or process")
+
+    from app.cli.demo.run import run_demo
+
+    code = asyncio.run(run_demo(sandbox.value, as_json=as_json, keep=keep))
+    if code:
+        raise typer.Exit(code)

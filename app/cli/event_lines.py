@@ -1,0 +1,45 @@
+"""One event of a sandbox as a line that a person can read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from app.cli.show import plain
+
+MAX_CHARS = 140
+_SAYING = ("text", "summary", "message", "reason", "error", "content")
+_INPUTS = ("file_path", "command", "pattern", "description", "prompt")
+
+
+def print_event(event: dict[str, Any], *, as_json: bool, diff: bool) -> None:
+    if as_json:
+        print(json.dumps(event, ensure_ascii=False), flush=True)
+        return
+    at = str(event["timestamp"])[11:19]
+    print(f"{event['seq']:>5}  {at}  {event['event_type']:<24}  {say(event)}", flush=True)
+    text = event["event_data"].get("full_diff")
+    if diff and isinstance(text, str):
+        for line in text.splitlines():
+            print(f"       {plain(line) if not line.startswith(' ') else ' ' + plain(line[1:])}")
+
+
+def say(event: dict[str, Any]) -> str:
+    """What is worth saying of it, cut to one line."""
+    data = event["event_data"]
+    if event["event_type"] == "agent.tool_use":
+        text = tool_line(data)
+    elif event["event_type"] == "agent.file_edited":
+        text = f"{data.get('file_path')}  {data.get('change')}  +{data.get('lines_added')} -{data.get('lines_removed')}"
+    else:
+        text = next((str(data[name]) for name in _SAYING if data.get(name)), "")
+    line = plain(text)
+    return line if len(line) <= MAX_CHARS else line[: MAX_CHARS - 1] + "…"
+
+
+def tool_line(data: dict[str, Any]) -> str:
+    """The tool's name and what it was given, as far as one line says it."""
+    given = data.get("input")
+    inputs = given if isinstance(given, dict) else {}
+    detail = next((str(inputs[key]) for key in _INPUTS if inputs.get(key)), "")
+    return plain(f"{data.get('tool', 'tool')!s:<6} {detail}")

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from app import __version__
+from app.db.engine import Database
+from app.db.specs import NewSpec, record_spec
+from app.domain.states import Flow
+from tests.cli.running import Issuewright
+
+COMMANDS = [
+    *(["demo"], ["up"], ["web"], ["worker"], ["migrate"]),
+    *([noun, verb] for noun in ("specs", "tasks", "sandboxes") for verb in ("list", "show")),
+    *(["specs", "bundle"], ["sandboxes", "events"], ["sandboxes", "logs"]),
+    *(["deliveries", "list"], ["deliveries", "replay"]),
+]
+
+
+@pytest.fixture
+def database(issuewright: Issuewright) -> Path:
+    assert issuewright.run("migrate").code == 0
+    return issuewright.home / "issuewright.db"
+
+
+def add_delivery(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as db:
+        db.execute(
+            "INSERT INTO delivery (id, event, headers, body, received_at, state, attempts, reason) "
+            "VALUES ('guid-1', 'issues', '{}', x'7b7d', '2026-01-02T03:04:05.000000Z', 'failed', 7, 'boom')"
+        )
+        db.commit()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help(command: list[str]) -> None:
+    # In one process each: what a command needs must load late, so that this stays quick.
+    program = "import sys; from app.cli import main; sys.argv[1:] = sys.argv[1:]; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", program, *command, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Usage: " in done.stdout
+    for heavy in (
+        "sqlalchemy",
+        "fastapi",
+        "arq",
+        "alembic",
+        "httpx",
+        "githubkit",
+        "claude_agent_sdk",
+        "pydantic",
+    ):
+        assert f"| {heavy}\n" not in done.stderr, f"{heavy} is loaded for --help"
+
+
+def test_version_is_told(issuewright: Issuewright) -> None:
+    assert issuewright.run("--version").out == f"issuewright {__version__}\n"
+
+
+def test_migrate_twice_says_there_is_nothing_to_do(issuewright: Issuewright) -> None:
+    assert "applied 2" in issuewright.run("migrate").out
+    assert "nothing to do" in issuewright.run("migrate").out
+
+
+async def test_specs_are_listed_as_the_api_answers(issuewright: Issuewright, database: Path) -> None:
+    db = Database(f"sqlite+aiosqlite:///{database}")
+    new = NewSpec(
+        installation_id=1,
+        repo_id=7,
+        issue_number=42,
+        trigger_key="label:1",
+        flow=Flow.QUICK,
+        title="Title with an \x1b[31mescape",
+        body="",
+        issue_labels=("agent:quick",),
+        trigger_label="agent:quick",
+        labeler_id=5,
+        labeler_login="alice",
+    )
+    async with db.write() as session:
+        spec_id = await record_spec(session, new, datetime.now(UTC))
+    await db.aclose()
+    (item,) = json.loads(issuewright.run("specs", "list", "--json").out)["items"]
+    assert (item["id"], item["state"], item["issue"]) == (spec_id, "queued", 42)
+    table = issuewright.run("specs", "list").out.splitlines()
+    assert table[0].split("\t")[:2] == ["id", "state"]
+    assert "\x1b" not in table[1]
+    assert json.loads(issuewright.run("specs", "show", str(spec_id), "--json").out)["labeler"] == "alice"
+    assert "alice" in issuewright.run("specs", "show", str(spec_id)).out
+
+
+def test_unknown_things_exit_1_with_one_line(issuewright: Issuewright, database: Path) -> None:
+    for arguments in (
+        ["specs", "show", "spec_none"],
+        ["specs", "bundle", "spec_none"],
+        ["tasks", "show", "task_none"],
+        ["sandboxes", "events", "sbx_none"],
+        ["deliveries", "replay", "none"],
+    ):
+        answer = issuewright.run(*arguments)
+        assert answer.code == 1, (arguments, answer.err)
+        assert len(answer.err.splitlines()) == 1
+        assert answer.err.startswith("issuewright: ")
+    assert list(issuewright.home.glob("spec_none*")) == []
+
+
+def test_delivery_is_replayed_as_if_it_had_just_come_in(issuewright: Issuewright, database: Path) -> None:
+    add_delivery(database)
+    (row,) = json.loads(issuewright.run("deliveries", "list", "--json", "--state", "failed").out)["items"]
+    assert (row["id"], row["event"], row["state"], row["reason"]) == ("guid-1", "issues", "failed", "boom")
+    for _ in range(2):
+        assert issuewright.run("deliveries", "replay", "guid-1").code == 0
+    with closing(sqlite3.connect(database)) as db:
+        found = db.execute("SELECT state, attempts, reason, handled_at FROM delivery").fetchall()
+    assert found == [("received", 0, None, None)]
+
+
+def test_unreachable_database_is_one_line(issuewright: Issuewright) -> None:
+    answer = issuewright.run("specs", "list", DATABASE_URL="postgresql+asyncpg://u:hidden-pass@127.0.0.1:9/x")
+    assert answer.code == 1
+    assert len(answer.err.splitlines()) == 1
+    assert "hidden-pass" not in answer.err
