@@ -142,7 +142,8 @@ class Intake:
             key = f"{key}+{same.id}"
         new = specs.NewSpec(
             installation_id=happening.installation_id or 0, repo_id=repo_id, issue_number=number, trigger_key=key,
-            flow=start.flow, title=happening.issue_title, body=happening.issue_body,
+            flow=start.flow, title=happening.issue_title.replace("\0", ""),
+            body=happening.issue_body.replace("\0", ""),
             issue_labels=happening.issue_labels, trigger_label=start.label, labeler_id=happening.sender_id or 0,
             labeler_login=happening.sender_login,
         )  # fmt: skip
@@ -362,7 +363,9 @@ class Intake:
     async def _give_up_or_defer(self, delivery: Delivery, error: Exception) -> None:
         now = self._parts.clock()
         async with self._parts.db.write() as session:
-            if isinstance(error, Gone | Denied) or delivery.attempts >= MAX_ATTEMPTS:
+            # Credentials that GitHub refuses are the operator's to mend: the delivery waits for that.
+            final = isinstance(error, Gone) or (isinstance(error, Denied) and error.reason != "credentials")
+            if final or delivery.attempts >= MAX_ATTEMPTS:
                 await settle_delivery(
                     session,
                     delivery.id,

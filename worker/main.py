@@ -36,6 +36,7 @@ from worker.engine import Engine
 from worker.intake import Intake
 from worker.parts import Limits, Parts
 from worker.supervise.orphans import remove_orphans
+from worker.supervise.reservations import settle_left_reservations
 from worker.supervise.sweep import SLOTS, Sweep
 from worker.wind_down import wind_down
 
@@ -184,6 +185,7 @@ class WorkerProcess:
         while True:
             await asyncio.sleep(CARE_S)
             try:
+                await settle_left_reservations(parts)
                 async with parts.db.write() as session:
                     name = f"orphans:{parts.local_host or 'remote'}"
                     hold = timedelta(seconds=3 * CARE_S)

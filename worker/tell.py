@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime, timedelta
 
-from sqlalchemy import select, update
-
+from app.db.checks import list_checks, record_check, set_check
 from app.db.models import CheckRun
 from app.domain.ids import IssueNumber
 from app.domain.markers import status_marker
@@ -60,7 +59,7 @@ async def tell_check(step: Step) -> None:
         return
     details = spec.status_comment_url or spec.pull_url or ""
     async with step.parts.db.read() as session:
-        rows = list((await session.execute(select(CheckRun).where(CheckRun.spec_id == spec.id))).scalars())
+        rows = await list_checks(session, spec.id)
     await _write_check(step, spec.head_sha, render_check(step.view, details), rows)
     for row in rows:
         if row.head_sha != spec.head_sha and row.conclusion is None:
@@ -83,20 +82,14 @@ async def _write_check(step: Step, head_sha: str, output: CheckOutput, rows: lis
         return  # the work on this head did succeed, whatever becomes of the pull request
     if row is None:
         async with step.saving() as session:
-            session.add(CheckRun(spec_id=step.spec.id, head_sha=head_sha, created_at=step.now()))
+            await record_check(session, step.spec.id, head_sha, step.now())
     crashpoint("check.before")
     run = await step.parts.github.ensure_check_run(
         step.repo, head_sha, step.spec.id, output, known_id=row.check_run_id if row else None
     )
     crashpoint("check.after")
     async with step.saving() as session:
-        await session.execute(
-            update(CheckRun)
-            .where(CheckRun.spec_id == step.spec.id, CheckRun.head_sha == head_sha)
-            .values(
-                check_run_id=run.check_run_id,
-                conclusion=output.conclusion,
-                output_sha=digest,
-                written_at=step.now(),
-            )
-        )
+        await set_check(
+            session, (step.spec.id, head_sha), check_run_id=run.check_run_id, conclusion=output.conclusion,
+            output_sha=digest, now=step.now(),
+        )  # fmt: skip

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.dialect import insert_for
 from app.db.models import Effect
 from app.domain.ids import EffectId, new_effect_id
 from app.domain.states import EffectState
@@ -27,9 +27,8 @@ async def record_effect(
     now: datetime,
 ) -> EffectId | None:
     """Owe one write; `repo` is (installation id, repository id). None when that key was recorded before."""
-    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
     statement = (
-        dialect.insert(Effect)
+        insert_for(session, Effect)
         .values(
             id=new_effect_id(), key=key[:255], kind=kind, installation_id=repo[0], repo_id=repo[1],
             payload=dict(payload), state=EffectState.PENDING, attempts=0, not_before_at=now, created_at=now,

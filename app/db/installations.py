@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.dialect import insert_for
 from app.db.models import Installation, Repository
 
 WRITE_GAP = timedelta(seconds=1)
@@ -19,8 +19,7 @@ BURST = timedelta(seconds=8)
 
 
 async def _upsert(session: AsyncSession, table: Any, values: dict[str, Any]) -> None:
-    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table).values(values)
+    statement = insert_for(session, table).values(values)
     changed = {key: value for key, value in values.items() if key != "id"}
     await session.execute(statement.on_conflict_do_update(index_elements=["id"], set_=changed))
 

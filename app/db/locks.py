@@ -5,17 +5,16 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from sqlalchemy import delete, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.dialect import insert_for
 from app.db.models import Lock, Operation
 
 
 async def claim_lock(session: AsyncSession, name: str, owner: str, now: datetime, hold: timedelta) -> bool:
     """True while `owner` holds the lock; calling again renews it."""
-    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
     await session.execute(
-        dialect.insert(Lock).values(name=name, owner=owner, until_at=now).on_conflict_do_nothing()
+        insert_for(session, Lock).values(name=name, owner=owner, until_at=now).on_conflict_do_nothing()
     )
     statement = (
         update(Lock)
@@ -34,9 +33,8 @@ async def claim_operation(
     session: AsyncSession, name: str, owner: str, now: datetime, hold: timedelta
 ) -> bool:
     """Start an operation unless it runs already (its lease has not lapsed). True = it is ours to run now."""
-    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
     inserted = await session.execute(
-        dialect.insert(Operation)
+        insert_for(session, Operation)
         .values(name=name, state="started", owner=owner, attempts=1, started_at=now, until_at=now + hold)
         .on_conflict_do_nothing()
         .returning(Operation.name)

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import case, insert, update
+from sqlalchemy import case, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import ModelCall, Sandbox
@@ -89,3 +89,16 @@ async def record_settlement(
         .execution_options(synchronize_session=False)
     )
     return True
+
+
+async def list_unsettled(
+    session: AsyncSession, started_before_at: datetime, limit: int = 100
+) -> list[ModelCall]:
+    """Calls whose process died before it could say what they cost: older than any call may take."""
+    statement = (
+        select(ModelCall)
+        .where(ModelCall.settled_at.is_(None), ModelCall.started_at < started_before_at)
+        .order_by(ModelCall.started_at)
+        .limit(limit)
+    )
+    return list((await session.execute(statement)).scalars())

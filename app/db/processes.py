@@ -5,18 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from sqlalchemy import delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.dialect import insert_for
 from app.db.models import Process
 
 
 async def record_beat(
     session: AsyncSession, process_id: str, kind: str, host_id: str, pid: int, version: str, now: datetime
 ) -> None:
-    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
     values = {"kind": kind, "host_id": host_id, "pid": pid, "version": version, "beat_at": now}
-    statement = dialect.insert(Process).values(id=process_id, started_at=now, **values)
+    statement = insert_for(session, Process).values(id=process_id, started_at=now, **values)
     await session.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
 
 

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import and_, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.models import Spec, Task
+from app.db.dialect import insert_for
+from app.db.models import CheckRun, Spec, Task
 from app.domain.errors import Fenced
 from app.domain.ids import SpecId, new_spec_id, new_task_id
 from app.domain.states import SPEC_LIVE, SPEC_MOVES, Flow, SpecState, TaskState, sources_of
@@ -56,7 +56,6 @@ async def record_spec(session: AsyncSession, new: NewSpec, now: datetime) -> Spe
         "state": SpecState.QUEUED,
         "branch_attempts": 0,
         "notes": [],
-        "cost_usd": 0.0,
         "version": 1,
         "stepped_version": 0,
         "fence": 0,
@@ -66,8 +65,7 @@ async def record_spec(session: AsyncSession, new: NewSpec, now: datetime) -> Spe
         "created_at": now,
         "updated_at": now,
     }
-    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(Spec).values(values).on_conflict_do_nothing().returning(Spec.id)
+    statement = insert_for(session, Spec).values(values).on_conflict_do_nothing().returning(Spec.id)
     inserted = (await session.execute(statement)).scalar_one_or_none()
     if inserted is None:
         return None
@@ -122,8 +120,6 @@ async def find_spec_of_pull(session: AsyncSession, repo_id: int, pull_number: in
 
 
 async def find_spec_of_check(session: AsyncSession, repo_id: int, check_run_id: int) -> Spec | None:
-    from app.db.models import CheckRun  # noqa: PLC0415 - only needed here
-
     statement = (
         select(Spec)
         .join(CheckRun, CheckRun.spec_id == Spec.id)
@@ -267,6 +263,6 @@ async def record_retry(session: AsyncSession, spec_id: str, now: datetime) -> bo
     await session.execute(
         update(Task)
         .where(Task.spec_id == spec_id, Task.state.in_({TaskState.FAILED, TaskState.CANCELLED}))
-        .values(state=TaskState.PENDING, reason=None, updated_at=now)
+        .values(state=TaskState.PENDING, attempts=0, reason=None, updated_at=now)
     )
     return True

@@ -92,7 +92,7 @@ async def show_spec(spec_id: IdPath, parts: PartsOf) -> SpecView:
         outcome_detail=spec.outcome_detail,
         notes=spec.notes,
         cancel_reason=spec.cancel_reason,
-        cost_usd=spec.cost_usd,
+        cost_usd=sum(sandbox.spent_usd for sandbox in sandboxes),
         plan_hash=None,
         phases=[],
         tasks=[TaskItem.of(TaskRow(task, spec, row.repository)) for task in tasks],

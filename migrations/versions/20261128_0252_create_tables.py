@@ -210,7 +210,6 @@ def upgrade() -> None:
         sa.Column("notes", JSON, nullable=False),
         sa.Column("cancel_reason", sa.String(length=64), nullable=True),
         sa.Column("cancel_asked_at", TIME, nullable=True),
-        sa.Column("cost_usd", sa.Double(), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("stepped_version", sa.Integer(), nullable=False),
         sa.Column("fence", sa.Integer(), nullable=False),
@@ -364,6 +363,7 @@ def upgrade() -> None:
         batch_op.create_index("ix_sandbox_created_at_id", ["created_at", "id"], unique=False)
         batch_op.create_index("ix_sandbox_removed_at", ["removed_at"], unique=False)
         batch_op.create_index(batch_op.f("ix_sandbox_spec_id"), ["spec_id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_sandbox_token_hash"), ["token_hash"], unique=False)
         batch_op.create_index(
             "uq_sandbox_live_task_id",
             ["task_id"],
@@ -466,6 +466,7 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("model_call", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_model_call_sandbox_id"), ["sandbox_id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_model_call_settled_at"), ["settled_at"], unique=False)
 
     op.create_table(
         "artifact_chunk",
@@ -485,6 +486,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("artifact_chunk")
     with op.batch_alter_table("model_call", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_model_call_settled_at"))
         batch_op.drop_index(batch_op.f("ix_model_call_sandbox_id"))
 
     op.drop_table("model_call")
@@ -507,6 +509,7 @@ def downgrade() -> None:
             sqlite_where=sa.text("state IN ('COMPLETING', 'CREATING', 'PENDING', 'RUNNING')"),
             postgresql_where=sa.text("state IN ('COMPLETING', 'CREATING', 'PENDING', 'RUNNING')"),
         )
+        batch_op.drop_index(batch_op.f("ix_sandbox_token_hash"))
         batch_op.drop_index(batch_op.f("ix_sandbox_spec_id"))
         batch_op.drop_index("ix_sandbox_removed_at")
         batch_op.drop_index("ix_sandbox_created_at_id")

@@ -108,12 +108,11 @@ async def _mirror_ready(step: Step, sha: str) -> bool:
     done = await run_operation(
         step.parts, name, lambda: step.parts.github.fetch_mirror(step.repo, path), patience_s=PATIENCE_S
     )
-    if done and not await has_commit(path, sha):
-        await forget_done(
-            step.parts, name
-        )  # the mirror was removed, or the branch moved meanwhile: fetch again
-        return False
-    return done
+    if done:
+        await forget_done(step.parts, name)
+        # Not there after a fetch: the mirror was removed, or the branch moved meanwhile. The next look fetches again.
+        return await has_commit(path, sha)
+    return False
 
 
 async def _order(step: Step, sandbox: Sandbox) -> SandboxOrder:

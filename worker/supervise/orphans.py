@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import structlog
 
-from app.db.sandboxes import list_not_removed
+from app.db.sandboxes import list_known_names
 from worker.parts import Parts
 
 log = structlog.get_logger("worker.orphans")
@@ -19,7 +19,7 @@ async def remove_orphans(parts: Parts) -> int:
     """Remove what this instance's provider still has and the database does not know. Returns how many."""
     sights = await parts.sandboxes.list_owned()
     async with parts.db.read() as session:
-        rows = {row.provider_name for row in await list_not_removed(session, parts.local_host)}
+        rows = await list_known_names(session, [sight.name for sight in sights])
     removed = 0
     for sight in sights:
         young = sight.started_at is not None and parts.clock() - sight.started_at < YOUNG

@@ -22,7 +22,7 @@ from app.domain.errors import IssuewrightError
 from app.queue.child import Child, Command
 from app.settings import child_environment
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 LOOK_EVERY_S = 0.1
 UP_GRACE_S = 40.0
 _OWN_PREFIXES = ("GITHUB_", "ANTHROPIC_", "DAYTONA_", "SANDBOX_", "CLAUDE_", "ISSUEWRIGHT_", "MODEL")

@@ -32,7 +32,7 @@ class Sandbox(Base):
     provider_name: Mapped[str] = mapped_column(String(100), unique=True)
     host_id: Mapped[str | None] = mapped_column(String(64))
     """The host whose local provider owns it; None for a remote provider. Only that host touches it."""
-    token_hash: Mapped[str] = mapped_column(String(64))
+    token_hash: Mapped[str] = mapped_column(String(64), index=True)
     """SHA-256 of the sandbox token, hex. The token itself is derived when needed and stored nowhere."""
     start_sha: Mapped[str] = mapped_column(String(64))
     model: Mapped[str | None] = mapped_column(String(200))
@@ -162,4 +162,4 @@ class ModelCall(Base):
     cache_tokens: Mapped[int] = mapped_column(default=0)
     status: Mapped[int | None]
     started_at: Mapped[datetime]
-    settled_at: Mapped[datetime | None]
+    settled_at: Mapped[datetime | None] = mapped_column(index=True)

@@ -74,7 +74,6 @@ class Spec(Base):
     """Sentences for people that do not change the outcome (no draft possible, review could not be requested)."""
     cancel_reason: Mapped[str | None] = mapped_column(String(64))
     cancel_asked_at: Mapped[datetime | None]
-    cost_usd: Mapped[float] = mapped_column(default=0.0)
 
     version: Mapped[int] = mapped_column(default=1)
     stepped_version: Mapped[int] = mapped_column(default=0)
