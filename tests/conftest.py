@@ -42,7 +42,9 @@ NEEDS: Mapping[str, Callable[[], str | None]] = {
 def pytest_configure() -> None:
     unknown = REQUIRED - set(NEEDS)
     if unknown:
-        raise pytest.UsageError(f"ISSUEWRIGHT_REQUIRE: {', '.join(sorted(unknown))} is none of {', '.join(NEEDS)}")
+        raise pytest.UsageError(
+            f"ISSUEWRIGHT_REQUIRE: {', '.join(sorted(unknown))} is none of {', '.join(NEEDS)}"
+        )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

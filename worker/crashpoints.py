@@ -1,7 +1,8 @@
 """Named points around every effect and commit, which tests arm to kill, stop or raise.
 
 Unarmed they cost one dictionary look-up. Armed from `CRASH_POINTS` (`name=action`, comma-separated; actions `kill`,
-`stop`, `raise`; `name=kill@3` acts at the third passage).
+`stop`, `raise`; `name=kill@3` acts at the third passage). A point acts once for a state directory, so that the worker
+that is started again gets past it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,22 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass
+from pathlib import Path
+
+from app.domain.steps import StepName
+
+EFFECTS = (
+    "start_commit", "ref", "open_pull", "status", "check", "sandbox", "push", "body", "ready", "close", "delete",
+    "effect.labels", "effect.notice",
+)  # fmt: skip
+"""What reaches GitHub or the sandbox provider."""
+
+COMMITS = ("commit", "release", "intake", "lease", "concluded")
+"""What reaches the database; `concluded` has no point after it, since nothing follows."""
+
+POINTS: frozenset[str] = frozenset(
+    f"{name}.{when}" for name in (*EFFECTS, *COMMITS, *StepName) for when in ("before", "after")
+) - {"concluded.after"}
 
 
 class CrashPointReached(Exception):
@@ -22,17 +39,23 @@ class _Armed:
 
 
 _armed: dict[str, _Armed] = {}
+_marks: list[Path] = []
 
 
-def arm(text: str) -> None:
-    """Arm the points named in `text`. Raises ValueError for an unknown action."""
+def arm(text: str, home: Path) -> None:
+    """Arm the points named in `text`; which of them have acted is kept below `home`.
+
+    Raises ValueError for an unknown point or action.
+    """
     _armed.clear()
+    _marks[:] = [home / "crashed"]
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, _, what = entry.partition("=")
         action, _, count = what.partition("@")
-        if action not in {"kill", "stop", "raise"}:
-            raise ValueError(f"crash point {name}: no such action `{action}`")
-        _armed[name] = _Armed(action, int(count or 1))
+        if name not in POINTS or action not in {"kill", "stop", "raise"}:
+            raise ValueError(f"CRASH_POINTS: no such point or action: {entry}")
+        if not (_marks[0] / name).exists():
+            _armed[name] = _Armed(action, int(count or 1))
 
 
 def crashpoint(name: str) -> None:
@@ -44,6 +67,8 @@ def crashpoint(name: str) -> None:
     if armed.passages_left > 0:
         return
     del _armed[name]
+    _marks[0].mkdir(parents=True, exist_ok=True)
+    (_marks[0] / name).touch()
     if armed.action == "raise":
         raise CrashPointReached(name)
     os.kill(os.getpid(), signal.SIGKILL if armed.action == "kill" else signal.SIGSTOP)

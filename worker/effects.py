@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import structlog
 
-from app.db.effects import claim_effect, defer_effect, settle_effect
+from app.db.effects import CLAIM, claim_effect, defer_effect, settle_effect
 from app.db.installations import find_repository
 from app.db.models import Effect
 from app.db.pace import in_background
@@ -20,6 +21,8 @@ from worker.parts import Parts
 log = structlog.get_logger("worker.effects")
 
 MAX_ATTEMPTS = 20
+LIMIT_S = CLAIM.total_seconds() * 3 / 4
+"""Ends before the claim lapses, so that no two workers look for the same comment and both make it."""
 
 
 class Effects:
@@ -36,8 +39,9 @@ class Effects:
             state, reason = EffectState.DONE, None
             try:
                 crashpoint(f"effect.{effect.kind}.before")
-                with in_background():
-                    await self._do(effect)
+                async with asyncio.timeout(LIMIT_S):
+                    with in_background():
+                        await self._do(effect)
                 crashpoint(f"effect.{effect.kind}.after")
             except RetryAt as later:
                 async with self._parts.db.write() as session:

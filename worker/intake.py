@@ -220,9 +220,7 @@ class Intake:
         if spec is None:
             return Verdict("close", "not a pull request of ours", DeliveryState.IGNORED)
         verdict = Verdict("close", spec_ids=[spec.id])
-        state = "open"
-        if isinstance(intent, PullEnded):
-            state = "merged" if intent.merged else "closed"
+        state = await self._pull_state(happening, intent)
 
         async def write(session: AsyncSession) -> None:
             now = self._parts.clock()
@@ -232,6 +230,16 @@ class Intake:
 
         verdict.writes.append(write)
         return verdict
+
+    async def _pull_state(self, happening: Happening, intent: PullEnded | PullReopened) -> str:
+        """Deliveries come in any order: what is true now decides, the payload where that can't be read."""
+        try:
+            pull = await self._parts.github.fetch_pull(_repo_of(happening), happening.pull_number or 0)
+        except (Gone, Denied):
+            if isinstance(intent, PullReopened):
+                return "open"
+            return "merged" if intent.merged else "closed"
+        return "merged" if pull.merged else pull.state
 
     async def _retry(self, happening: Happening, app_id: int) -> Verdict:
         if happening.check_app_id is not None and happening.check_app_id != app_id:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import secrets
 import signal
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
@@ -38,6 +37,7 @@ from worker.parts import Limits, Parts
 from worker.supervise.orphans import remove_orphans
 from worker.supervise.reservations import settle_left_reservations
 from worker.supervise.sweep import SLOTS, Sweep
+from worker.supervise.takeover import make_worker_id, release_dead_holders
 from worker.wind_down import wind_down
 
 log = structlog.get_logger("worker.main")
@@ -74,7 +74,7 @@ def make_parts(settings: Settings) -> Parts:
         limits=_limits(settings),
         home=home,
         host_id=machine,
-        worker_id=f"{machine[:12]}-{os.getpid()}-{secrets.token_hex(4)}",
+        worker_id=make_worker_id(machine),
         instance=instance,
         web_url=settings.github_url,
         token_key=token_key,
@@ -120,6 +120,7 @@ class WorkerProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
+        await self._take_over()
         jobs: list[Coroutine[Any, Any, None]] = [self._sweep.run(), self._beat(), self._care()]
         if self._redis_url is not None:
             jobs.append(self._listen(self._redis_url))
@@ -139,6 +140,12 @@ class WorkerProcess:
         log.info("worker.stopped")
         for task in done - {waiter}:
             task.result()
+
+    async def _take_over(self) -> None:
+        try:
+            await release_dead_holders(self._parts)
+        except (SQLAlchemyError, OSError) as error:
+            log.warning("takeover.failed", error=type(error).__name__)
 
     async def _listen(self, url: str) -> None:
         """The prompt path: rings. Whatever it dies of, the sweep goes on and a new listener is made."""
@@ -185,6 +192,7 @@ class WorkerProcess:
         while True:
             await asyncio.sleep(CARE_S)
             try:
+                await release_dead_holders(parts)
                 await settle_left_reservations(parts)
                 async with parts.db.write() as session:
                     name = f"orphans:{parts.local_host or 'remote'}"
@@ -198,6 +206,6 @@ class WorkerProcess:
 
 def run_worker(settings: Settings, redis_url: str | None, *, own_sandboxes: bool = False) -> None:
     """Blocking; returns after a clean stop."""
-    arm(settings.crash_points)
+    arm(settings.crash_points, settings.issuewright_home)
     parts = make_parts(settings)
     asyncio.run(WorkerProcess(parts, redis_url, own_sandboxes=own_sandboxes).run())

@@ -11,16 +11,21 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 
+import structlog
+from sqlalchemy.exc import DBAPIError
+
 from app.db.locks import claim_operation, find_operation, forget_operation, renew_operation, settle_operation
 from app.domain.errors import OutsideError
 from worker.parts import Parts
+
+log = structlog.get_logger("worker.operations")
 
 HOLD = timedelta(seconds=30)
 _RENEW_S = 10.0
 _running: dict[str, asyncio.Task[None]] = {}
 """A cache only: it lets a step wait briefly for what its own process runs. The row is the truth."""
 
-_errors: dict[str, OutsideError] = {}
+_errors: dict[str, Exception] = {}
 
 
 async def run_operation(
@@ -28,7 +33,7 @@ async def run_operation(
 ) -> bool:
     """Start `work` unless it is done or runs already, and wait for it up to `patience_s`. True when it is done.
 
-    Raises the operation's own OutsideError once when it failed; the next call starts it afresh.
+    Raises the operation's own error once when it failed; the next call starts it afresh.
     """
     async with parts.db.write() as session:
         row = await find_operation(session, name)
@@ -59,12 +64,12 @@ async def _run(parts: Parts, name: str, work: Callable[[], Awaitable[None]]) -> 
     state, detail = "done", None
     try:
         await work()
-    except OutsideError as error:
-        state, detail = "failed", str(error)[:2000]
-        _errors[name] = error
-    except BaseException:
+    except asyncio.CancelledError:
         state, detail = "failed", "interrupted"
         raise
+    except Exception as error:  # noqa: BLE001 - kept for the step that asks for it, which judges it
+        state, detail = "failed", f"{type(error).__name__}: {error}"[:2000]
+        _errors[name] = error
     finally:
         renewal.cancel()
         with suppress(asyncio.CancelledError):
@@ -77,6 +82,9 @@ async def _run(parts: Parts, name: str, work: Callable[[], Awaitable[None]]) -> 
 async def _renew(parts: Parts, name: str) -> None:
     while True:
         await asyncio.sleep(_RENEW_S)
-        async with parts.db.write() as session:
-            if not await renew_operation(session, name, parts.worker_id, parts.clock() + HOLD):
-                return
+        try:
+            async with parts.db.write() as session:
+                if not await renew_operation(session, name, parts.worker_id, parts.clock() + HOLD):
+                    return
+        except DBAPIError as error:
+            log.warning("operation.not_renewed", error=type(error).__name__)

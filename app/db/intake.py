@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.db.models import Delivery
 from app.domain.states import DeliveryState
 
-CLAIM = timedelta(seconds=60)
+CLAIM = timedelta(seconds=15)
+"""Handled twice is harmless, since only one settles it; so what a killed worker held comes back soon."""
 
 
 def _waiting(now: datetime) -> tuple[Any, ...]:

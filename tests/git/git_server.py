@@ -50,7 +50,7 @@ def serve(root: Path) -> Iterator[GitServer]:
 
 
 def _handler(state: GitServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class GitEndpoint(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *args: object) -> None: ...
@@ -130,4 +130,4 @@ def _handler(state: GitServer) -> type[BaseHTTPRequestHandler]:
                 return b"".join(pieces)
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
-    return Handler
+    return GitEndpoint

@@ -14,6 +14,11 @@ from app.domain.states import SpecState
 from app.domain.view import Outcome
 from worker.step import Step
 
+_OF_A_BRANCH = (
+    "branch", "start_sha", "head_sha", "push_sha", "pull_number", "pull_node_id", "pull_url", "pull_state",
+    "pull_ready_at", "review_asked_at",
+)  # fmt: skip
+
 
 async def run(step: Step) -> datetime:
     spec = step.spec
@@ -36,7 +41,8 @@ async def run(step: Step) -> datetime:
     kept = await _branch_still_there(step)
     values: dict[str, object] = {}
     if not kept:
-        values = {"branch": None, "start_sha": None, "head_sha": None, "branch_attempts": 0}
+        # A branch of its own, and so a pull request of its own: the old one belongs to the old branch.
+        values = dict.fromkeys(_OF_A_BRANCH) | {"branch_attempts": 0}
     if spec.base_branch is None or not kept:
         values |= {"base_branch": base.name, "base_sha": base.sha}
     await step.save(state=SpecState.IMPLEMENTING, default_branch=repository.default_branch, **values)
@@ -79,12 +85,16 @@ async def _find_base(step: Step, repository: Repository) -> Branch | None:
 
 
 async def _branch_still_there(step: Step) -> bool:
-    """Of a spec that is tried again: its branch, if it still stands where we left it."""
-    spec = step.spec
+    """Of a spec that is tried again: its branch, if it stands where we left it and nobody closed its pull request."""
+    spec, github = step.spec, step.parts.github
     if spec.branch is None or spec.head_sha is None:
         return False
     try:
-        found = await step.parts.github.fetch_branch(step.repo, spec.branch)
+        found = await github.fetch_branch(step.repo, spec.branch)
+        if found is None or found.sha != spec.head_sha:
+            return False
+        return (
+            spec.pull_number is None or (await github.fetch_pull(step.repo, spec.pull_number)).state == "open"
+        )
     except (Gone, Denied):
         return False
-    return found is not None and found.sha == spec.head_sha

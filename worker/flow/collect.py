@@ -32,6 +32,7 @@ async def run(step: Step) -> datetime:
     manifest = await find_manifest(step, sandbox) if sandbox else None
     if sandbox is None or manifest is None:
         return step.later(1)
+    await _note_start(step, sandbox)
     taken = await take_result(step, sandbox, ArtifactName.RESULT, manifest)
     if isinstance(taken.decision, PushRefused):
         return await _refused(step, sandbox, manifest, taken)
@@ -53,6 +54,18 @@ async def run(step: Step) -> datetime:
     if nothing and not in_review:
         return await step.end(SpecState.COMPLETED, Outcome.NO_CHANGES, NO_CHANGES)
     return step.again()
+
+
+async def _note_start(step: Step, sandbox: Sandbox) -> None:
+    """It was done before any worker saw it run (the one that made it was killed)."""
+    if sandbox.state is not SandboxState.CREATING:
+        return
+    async with step.saving() as session:
+        now = step.now()
+        await move_sandbox(session, sandbox.id, SandboxState.RUNNING, now, started_at=now)
+        if step.task.state is TaskState.ASSIGNED:
+            await move_task(session, step.task.id, TaskState.RUNNING, now)
+    sandbox.state, step.task.state = SandboxState.RUNNING, TaskState.RUNNING
 
 
 async def _record(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from app.db.models import Sandbox
-from app.db.sandboxes import move_sandbox
+from app.db.sandboxes import list_of_spec, move_sandbox
 from app.db.tasks import move_task
 from app.domain.notices import SANDBOX_LOST
 from app.domain.ports import SandboxSight
@@ -17,6 +17,13 @@ from worker.step import Step
 MAX_ATTEMPTS = 3
 FINAL_REASONS = ("setup_failed", "bad_inputs")
 """Reasons that another attempt would meet again."""
+
+
+async def handed_in_meanwhile(step: Step, sandbox: Sandbox) -> bool:
+    """A result stored between this step's start and the look at the provider: then nothing was lost."""
+    async with step.parts.db.read() as session:
+        rows = await list_of_spec(session, step.spec.id)
+    return any(row.id == sandbox.id and row.manifest_round > row.collected_round for row in rows)
 
 
 async def give_up_or_retry(step: Step, sandbox: Sandbox, sight: SandboxSight) -> datetime:

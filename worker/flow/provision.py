@@ -24,7 +24,7 @@ from app.domain.view import Outcome
 from app.git.command import GitFailed, GitTimedOut
 from sandbox_payload import wire
 from worker.crashpoints import crashpoint
-from worker.flow.lost import give_up_or_retry
+from worker.flow.lost import give_up_or_retry, handed_in_meanwhile
 from worker.mirrors import has_commit, mirror_path, uses_lfs
 from worker.operations import forget_done, run_operation
 from worker.step import Step
@@ -61,6 +61,8 @@ async def run(step: Step) -> datetime:
         return step.again()
     if sight.status is SandboxStatus.CREATING:
         return step.later(0.2 if step.now() - sandbox.created_at < timedelta(seconds=20) else 2)
+    if await handed_in_meanwhile(step, sandbox):
+        return step.again()
     return await give_up_or_retry(step, sandbox, sight)
 
 

@@ -15,7 +15,7 @@ from worker.tell import tell_check
 async def run(step: Step) -> datetime:
     spec = step.spec
     template = await _fetch_template(step)
-    crashpoint("pull.before")
+    crashpoint("open_pull.before")
     pull = await step.parts.github.ensure_pull(
         step.repo,
         head=spec.branch or "",
@@ -23,7 +23,7 @@ async def run(step: Step) -> datetime:
         title=render_pull_title(step.view),
         body=render_pull_body(step.view, template),
     )
-    crashpoint("pull.after")
+    crashpoint("open_pull.after")
     await step.save(
         pull_number=pull.number, pull_node_id=pull.node_id, pull_url=pull.html_url, pull_state="open"
     )

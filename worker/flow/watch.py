@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from app.db.models import Sandbox
-from app.db.sandboxes import list_of_spec, set_sandbox
+from app.db.sandboxes import set_sandbox
 from app.domain.ports import SandboxSight, SandboxStatus
-from worker.flow.lost import give_up_or_retry
+from worker.flow.lost import give_up_or_retry, handed_in_meanwhile
 from worker.step import Step
 
 LOOK_S = 3.0
@@ -22,7 +22,7 @@ async def run(step: Step) -> datetime:
         return step.later(LOOK_S)
     sight = await step.parts.sandboxes.fetch_sight(sandbox.provider_name)
     if sight.status in {SandboxStatus.EXITED, SandboxStatus.ERROR, SandboxStatus.ABSENT}:
-        if await _handed_in_meanwhile(step, sandbox):
+        if await handed_in_meanwhile(step, sandbox):
             return step.again()
         return await give_up_or_retry(step, sandbox, sight)
     now = step.now()
@@ -36,13 +36,6 @@ async def run(step: Step) -> datetime:
     if now - last_sign > SILENT:
         return await _stop(step, sandbox, "no_heartbeat")
     return step.later(LOOK_S)
-
-
-async def _handed_in_meanwhile(step: Step, sandbox: Sandbox) -> bool:
-    """A result stored between this step's start and the look at the provider."""
-    async with step.parts.db.read() as session:
-        rows = await list_of_spec(session, step.spec.id)
-    return any(row.id == sandbox.id and row.manifest_round > row.collected_round for row in rows)
 
 
 async def _stop(step: Step, sandbox: Sandbox, reason: str) -> datetime:

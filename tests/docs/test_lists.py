@@ -1,0 +1,62 @@
+"""Lists in the documents are the lists in the code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+
+import pytest
+from typer.main import get_command
+
+from app.cli.root import app
+from app.settings import Settings
+from tests.docs.markdown import ROOT
+
+README = (ROOT / "README.md").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PAGE = (ROOT / "docs" / "dependencies.md").read_text()
+SECTIONS = {
+    "Always installed": PROJECT["dependencies"],
+    **{f"Extra `{name}`": packages for name, packages in PROJECT["optional-dependencies"].items()},
+}
+
+
+def names(requirements: Iterable[str]) -> list[str]:
+    return sorted({re.split(r"[^A-Za-z0-9._-]", one, maxsplit=1)[0] for one in requirements})
+
+
+def rows(heading: str) -> list[str]:
+    """The first cells of the table under the heading that starts so."""
+    section = next(part for part in PAGE.split("\n## ") if part.startswith(heading))
+    return sorted(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_every_dependency_has_its_reason_and_no_other_is_named(heading: str) -> None:
+    wanted = [name for name in names(SECTIONS[heading]) if heading != "Extra `dev`" or name != "setuptools"]
+    assert rows(heading) == wanted
+
+
+def test_every_setting_in_the_readme_exists() -> None:
+    table = README.split("\n## Settings\n")[1].split("\n## ")[0]
+    shown = {name for line in table.splitlines() if line.startswith("| `") for name in _variables(line)}
+    assert shown - {name.upper() for name in Settings.model_fields} == set()
+    assert "DATABASE_URL" in shown
+
+
+def _variables(line: str) -> list[str]:
+    return re.findall(r"`([A-Z][A-Z0-9_]+)`", line.split("|")[1])
+
+
+def test_the_readme_names_no_command_that_is_missing_and_calls_missing_ones_missing() -> None:
+    commands = set(get_command(app).commands)  # type: ignore[attr-defined]
+    assert set(re.findall(r"`issuewright (\w+)", README)) - commands == set()
+    not_there = README.split("**Not there yet:**")[1].split("\n")[0]
+    for name in ("register", "doctor"):
+        assert (f"`{name}`" in not_there) == (name not in commands)
+
+
+def test_the_readme_names_make_targets_that_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z]+)", README)) - targets <= {"and"}
