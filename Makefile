@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check -q install
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 ARGS ?=
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header -q
 

@@ -1,0 +1,1 @@
+"""Measurements, as ratios within one run: absolute numbers say more about the machine than about the product."""

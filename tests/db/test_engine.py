@@ -1,0 +1,94 @@
+"""The two ways to use the database, what it stores and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, text, update
+from sqlalchemy.exc import DBAPIError, StatementError
+
+from app.db.engine import Database
+from app.db.models import Lock, Spec
+from tests.db.rows import T0, add_spec, get_spec, set_spec
+
+
+class Broken(Exception):
+    pass
+
+
+async def test_write_that_raises_keeps_nothing(db: Database) -> None:
+    with pytest.raises(Broken):  # noqa: PT012 - it raises inside the transaction, which is the point
+        async with db.write() as session:
+            session.add(Lock(name="one", owner="me", until_at=T0))
+            await session.flush()
+            raise Broken
+    async with db.read() as session:
+        assert (await session.execute(select(Lock))).all() == []
+
+
+async def test_read_keeps_nothing_that_was_written_in_it(db: Database) -> None:
+    async with db.read() as session:
+        session.add(Lock(name="one", owner="me", until_at=T0))
+        await session.flush()
+    async with db.read() as session:
+        assert (await session.execute(select(Lock))).all() == []
+
+
+async def test_reader_is_not_held_up_by_an_open_write(db: Database) -> None:
+    spec_id = await add_spec(db)
+    async with db.write() as session:
+        await session.execute(update(Spec).where(Spec.id == spec_id).values(title="New"))
+        async with asyncio.timeout(2):
+            assert (await get_spec(db, spec_id)).title == "Count the ways"
+    assert (await get_spec(db, spec_id)).title == "New"
+
+
+async def test_naive_time_is_refused(db: Database) -> None:
+    spec_id = await add_spec(db)
+    with pytest.raises(StatementError, match="naive time"):
+        await set_spec(db, spec_id, due_at=datetime(2026, 3, 1, 12, 0))  # noqa: DTZ001
+
+
+async def test_time_of_another_zone_comes_back_as_the_same_moment_in_utc(db: Database) -> None:
+    spec_id = await add_spec(db)
+    local = T0.astimezone(timezone(timedelta(hours=5, minutes=30))) + timedelta(microseconds=7)
+    await set_spec(db, spec_id, due_at=local)
+    found = (await get_spec(db, spec_id)).due_at
+    assert found == local
+    assert found.utcoffset() == timedelta(0)
+
+
+async def test_misspelt_state_is_refused(db: Database) -> None:
+    spec_id = await add_spec(db)
+    with pytest.raises(DBAPIError):
+        async with db.write() as session:
+            await session.execute(
+                text("UPDATE spec SET state = 'implemented' WHERE id = :id"), {"id": spec_id}
+            )
+
+
+async def test_row_of_a_spec_that_does_not_exist_is_refused(db: Database) -> None:
+    with pytest.raises(DBAPIError):
+        async with db.write() as session:
+            await session.execute(
+                text(
+                    "INSERT INTO check_run (spec_id, head_sha, created_at) VALUES ('none', 'a', :now)"
+                ).bindparams(now=T0 if db.dialect == "postgresql" else "2026-03-01T12:00:00.000000Z")
+            )
+
+
+ADDER = Path(__file__).parent / "adder.py"
+
+
+async def test_two_processes_write_at_once_without_a_lost_update(tmp_path: Path, db: Database) -> None:
+    spec_id = await add_spec(db)
+    command = [sys.executable, str(ADDER), db.engine.url.render_as_string(hide_password=False), spec_id, "40"]
+    running = [subprocess.Popen(command, cwd=ADDER.parents[2]) for _ in range(2)]
+    codes = [await asyncio.to_thread(process.wait, 60) for process in running]
+    assert codes == [0, 0]
+    assert (await get_spec(db, spec_id)).version == 1 + 2 * 40
