@@ -7,6 +7,8 @@ that silently never runs can't look green.
 from __future__ import annotations
 
 import asyncio
+import io
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Generator, Mapping
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from app.observability.logging import configure_logging
 from app.sandbox.bubblewrap import BubblewrapSandboxes
 from app.sandbox.local import LocalHost
 
@@ -63,3 +66,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"ISSUEWRIGHT_REQUIRE={','.join(sorted(needed))}, but skipped: {report.longrepr}"
     return report
+
+
+@pytest.fixture
+def log_output() -> Iterator[io.StringIO]:
+    """What is logged meanwhile, whichever test configured the loggers first (they keep their first configuration)."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    configure_logging("test", "json", "debug", stream)
+    yield stream
+    logging.captureWarnings(capture=False)
+    root.handlers[:] = handlers
+    root.setLevel(level)

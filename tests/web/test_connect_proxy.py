@@ -158,11 +158,11 @@ async def test_name_with_inner_and_outer_addresses_then_only_the_outer_is_dialle
         assert net.dialled == [(PUBLIC, 443)]
 
 
-async def test_refused_host_then_named_in_the_log(tmp_path, capsys):
+async def test_refused_host_then_named_in_the_log(tmp_path, log_output):
     async with proxied(tmp_path) as (_, ask, metrics):
         _, _, writer = await ask(connect("evil.org:443"))
         writer.close()
-    assert "evil.org" in capsys.readouterr().out
+    assert "evil.org" in log_output.getvalue()
     assert (
         metrics.registry.get_sample_value("issuewright_proxy_connections_total", {"outcome": "host_refused"})
         == 1

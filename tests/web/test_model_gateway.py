@@ -87,11 +87,11 @@ async def test_request_forwarded_then_the_key_is_swapped_and_nothing_of_the_sand
     assert gateway.token not in json.dumps(headers)
 
 
-async def test_key_and_bodies_never_reach_the_log(gateway, capsys):
+async def test_key_and_bodies_never_reach_the_log(gateway, log_output):
     gateway.upstream.answer = plain(input_tokens=1, output_tokens=1)
     await gateway.ask({**ASK, "system": "canary-text"})
     await gateway.settled()
-    output = "".join(capsys.readouterr())
+    output = log_output.getvalue()
     assert "model_call.settled" in output
     for secret in ("real-model-key", "canary-text", gateway.token):
         assert secret not in output
