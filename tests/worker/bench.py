@@ -1,0 +1,252 @@
+"""The worker's pieces on a simulated GitHub and sandboxes in memory; the test turns the handle and the clock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from app.db.artifacts import record_chunk, record_current, record_upload
+from app.db.deliveries import NewDelivery, record_deliveries
+from app.db.effects import list_due_effects
+from app.db.engine import Database
+from app.db.intake import list_waiting
+from app.db.models import Delivery, Sandbox, Spec
+from app.db.sandboxes import set_sandbox
+from app.db.specs import list_due, record_fact
+from app.domain.ids import DeliveryId, SandboxId
+from sandbox_payload.wire import RESULT_REF, Manifest
+from simulators.github.control import Control
+from tests.worker.sandboxes import ScriptedSandboxes
+from worker.effects import Effects
+from worker.engine import Engine
+from worker.intake import Intake
+from worker.parts import Parts
+
+LABEL = "agent:quick"
+
+
+@dataclass
+class Clock:
+    """Real time plus what a test adds."""
+
+    ahead: timedelta = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+    def add(self, seconds: float) -> None:
+        self.ahead += timedelta(seconds=seconds)
+
+
+@dataclass
+class Bench:
+    github: Control
+    name: str
+    repo_id: int
+    path: Path
+    """The repository on GitHub's own disk."""
+    installation_id: int
+    parts: Parts
+    sandboxes: ScriptedSandboxes
+    clock: Clock
+    scratch: Path
+    seen: set[str] = field(default_factory=set)
+
+    @property
+    def db(self) -> Database:
+        return self.parts.db
+
+    def another_worker(self) -> Parts:
+        """As another process has it: the same database and world, another name."""
+        return replace(self.parts, worker_id=f"{self.parts.worker_id}-2")
+
+    # ------------------------------------------------------------ people
+
+    def open_issue(self, title: str = "Do it", by: str = "alice") -> int:
+        return int(self.github.open_issue(self.name, by, title, "Please.")["number"])
+
+    def label(self, number: int, by: str = "alice") -> None:
+        self.github.add_labels(self.name, number, by, LABEL)
+
+    def unlabel(self, number: int, by: str = "alice") -> None:
+        self.github.remove_label(self.name, number, by, LABEL)
+
+    # ------------------------------------------------------------ the handle
+
+    def new_deliveries(self) -> list[dict[str, Any]]:
+        """What GitHub sent about this repository since the last call, oldest first."""
+        found = [
+            one for one in self.github.deliveries()
+            if one["guid"] not in self.seen
+            and (one["payload"].get("repository") or {}).get("id") == self.repo_id
+        ]  # fmt: skip
+        self.seen |= {one["guid"] for one in found}
+        return found
+
+    async def receive(self, deliveries: Sequence[dict[str, Any]], suffix: str = "") -> None:
+        """As the web process stores them."""
+        async with self.db.write() as session:
+            await record_deliveries(
+                session,
+                [
+                    NewDelivery(
+                        DeliveryId(one["guid"] + suffix), one["event"], {}, json.dumps(one["payload"]).encode(),
+                        self.clock() + timedelta(microseconds=position),
+                    )
+                    for position, one in enumerate(deliveries)
+                ],
+            )  # fmt: skip
+
+    async def take_in(self) -> None:
+        """Every delivery that waits now."""
+        intake = Intake(self.parts)
+        async with self.db.read() as session:
+            waiting = await list_waiting(session, self.clock())
+        for delivery_id in waiting:
+            await intake.take_in(delivery_id)
+
+    async def turn(self, *, listen: bool = True) -> bool:
+        """Everything that is due now, once, with what GitHub sent if `listen`. False when nothing was."""
+        engine, effects = Engine(self.parts), Effects(self.parts)
+        if listen:
+            await self.receive(self.new_deliveries())
+        async with self.db.read() as session:
+            waiting = await list_waiting(session, self.clock())
+            owed = await list_due_effects(session, self.clock())
+            due = await list_due(session, self.clock())
+        await self.take_in()
+        for effect_id in owed:
+            await effects.perform(effect_id)
+        for spec_id in due:
+            await engine.advance(spec_id)
+        return bool(waiting or owed or due)
+
+    async def rest(self, limit: int = 40, *, listen: bool = True) -> None:
+        """Until nothing is due at this moment."""
+        for _ in range(limit):
+            if not await self.turn(listen=listen):
+                return
+        raise AssertionError(f"still busy after {limit} turns")
+
+    async def pass_time(self, seconds: float, step_s: float = 5.0) -> None:
+        """Let the clock run, turning the handle as the sweep does. What people did before is heard of first."""
+        left = seconds
+        await self.receive(self.new_deliveries())
+        while left > 0:
+            self.clock.add(min(step_s, left))
+            left -= step_s
+            await self.rest(listen=False)
+
+    # ------------------------------------------------------------ reading
+
+    async def specs(self) -> list[Spec]:
+        async with self.db.read() as session:
+            found = await session.execute(
+                select(Spec).where(Spec.repo_id == self.repo_id).order_by(Spec.created_at)
+            )
+            return list(found.scalars())
+
+    async def spec(self) -> Spec:
+        found = await self.specs()
+        assert len(found) == 1, f"{len(found)} specs"
+        return found[0]
+
+    async def boxes(self) -> list[Sandbox]:
+        async with self.db.read() as session:
+            return list((await session.execute(select(Sandbox).order_by(Sandbox.attempt))).scalars())
+
+    async def deliveries(self) -> list[Delivery]:
+        async with self.db.read() as session:
+            return list((await session.execute(select(Delivery).order_by(Delivery.received_at))).scalars())
+
+    def writes(self) -> list[dict[str, Any]]:
+        return [one for one in self.github.writes() if f"/{self.name}" in one["path"]]
+
+    def comments(self, number: int) -> list[str]:
+        return [str(one["body"]) for one in self.github.issue(self.name, number)["comment_list"]]
+
+    def status(self, number: int) -> str:
+        found = [text for text in self.comments(number) if "part=status" in text]
+        assert len(found) == 1, found
+        return found[0]
+
+    def branches(self) -> set[str]:
+        refs = self.github.repo(self.name)["refs"]
+        return {ref.removeprefix("refs/heads/") for ref in refs if ref.startswith("refs/heads/")}
+
+    # ------------------------------------------------------------ the agent
+
+    def commit(self, text: str = "work\n") -> tuple[str, bytes]:
+        """What an agent in the newest sandbox commits; (its head, the bundle)."""
+        order = self.sandboxes.newest
+        tree = self.scratch / f"tree-{order.sandbox_id}"
+        if not tree.exists():
+            self._git(self.scratch, "clone", "-q", "--no-checkout", str(self.path), str(tree))
+            self._git(tree, "checkout", "-q", "-b", "agent", order.start_sha)
+        (tree / "work.txt").write_text(text)
+        self._git(tree, "add", "-A")
+        self._git(
+            tree, "-c", "user.name=agent", "-c", "user.email=agent@localhost", "commit", "-qm", "Do the work"
+        )
+        head = self._git(tree, "rev-parse", "HEAD").decode().strip()
+        self._git(tree, "update-ref", RESULT_REF, head)
+        bundle = tree.with_suffix(".bundle")
+        self._git(tree, "bundle", "create", "-q", str(bundle), RESULT_REF, f"^{order.start_sha}")
+        return head, bundle.read_bytes()
+
+    def _git(self, where: Path, *arguments: str) -> bytes:
+        environment = {
+            "PATH": "/usr/bin:/bin:/usr/local/bin",
+            "HOME": "/nonexistent",
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        return subprocess.run(
+            ["git", *arguments], cwd=where, env=environment, check=True, capture_output=True, timeout=30
+        ).stdout
+
+    async def upload(self, name: str, data: bytes) -> None:
+        sandbox_id = SandboxId(self.sandboxes.newest.sandbox_id)
+        async with self.db.write() as session:
+            digest = hashlib.sha256(data).hexdigest()
+            artifact = await record_upload(session, sandbox_id, name, digest, self.clock())
+            await record_chunk(session, artifact, 0, data)
+            await record_current(session, sandbox_id, name, artifact, len(data))
+
+    async def checkpoint(self, text: str = "half\n") -> str:
+        head, bundle = self.commit(text)
+        await self.upload("checkpoint.bundle", bundle)
+        return head
+
+    async def hand_in(self, round_: int = 1, **manifest: Any) -> str:
+        """A whole result of the newest sandbox, as the web process takes it in; the commit's sha."""
+        order = self.sandboxes.newest
+        head, bundle = self.commit()
+        fields: dict[str, Any] = {
+            "sandbox_id": order.sandbox_id, "round": round_, "start_sha": order.start_sha, "head_sha": head,
+            "bundle_sha256": hashlib.sha256(bundle).hexdigest(), "status": "completed", "summary": "Done it.",
+            "finished_at": self.clock(),
+        }  # fmt: skip
+        await self.upload("result.bundle", bundle)
+        await self.upload("manifest.json", Manifest(**{**fields, **manifest}).model_dump_json().encode())
+        async with self.db.write() as session:
+            await set_sandbox(session, order.sandbox_id, self.clock(), manifest_round=round_)
+            await record_fact(session, str(order.labels["spec"]), self.clock())
+        return head
+
+    async def report(self, tools: int, **values: Any) -> None:
+        """Progress events of the newest sandbox, as the web process counts them, with the wake-up."""
+        order = self.sandboxes.newest
+        async with self.db.write() as session:
+            await set_sandbox(
+                session, order.sandbox_id, self.clock(), tools=tools, activity="working",
+                last_heartbeat_at=self.clock(), last_work_at=self.clock(), **values,
+            )  # fmt: skip
+            await record_fact(session, str(order.labels["spec"]), self.clock())

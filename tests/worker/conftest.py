@@ -1,0 +1,80 @@
+"""One simulated GitHub per module, one repository, database and worker per test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+
+from app.db.engine import Database
+from app.db.models import Base
+from app.db.pace import DatabasePace
+from app.domain.labels import LabelNames
+from app.github.access import GitHubAccess
+from app.github.gateway import GitHubGateway
+from simulators.github.control import Control
+from simulators.github.rest.manifest import new_key_pair
+from simulators.github.server import running
+from tests.worker.bench import LABEL, Bench, Clock
+from tests.worker.sandboxes import ScriptedSandboxes
+from worker.parts import Limits, Parts
+
+_numbers = itertools.count(1)
+PRIVATE_KEY, PUBLIC_KEY = new_key_pair()
+PERMISSIONS = {
+    "checks": "write",
+    "contents": "write",
+    "issues": "write",
+    "metadata": "read",
+    "pull_requests": "write",
+    "workflows": "write",
+}
+EVENTS = ["issues", "pull_request", "check_run"]
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    with running(tmp_path_factory.mktemp("github")) as (_, control):
+        for login in ("alice", "carol", "bob"):
+            control.create_user(login)
+        yield control
+
+
+@pytest.fixture
+async def bench(simulated: Control, tmp_path: Path) -> AsyncIterator[Bench]:
+    org, database = f"team-{next(_numbers)}", tmp_path / "worker.db"
+    simulated.create_org(org, ["alice"])
+    made = simulated.create_repo(org, "kit", {"README.md": "# Kit\n"}, private=False, by="alice")
+    name = str(made["full_name"])
+    simulated.set_collaborator(name, "carol", "write")
+    simulated.set_collaborator(name, "bob", "read")
+    simulated.create_label(name, "alice", LABEL)
+    # Nobody listens there: the bench takes deliveries from GitHub's own list.
+    app = simulated.create_app(
+        f"Issuewright {org}", org, PERMISSIONS, EVENTS, public_key=PUBLIC_KEY, webhook_url="http://127.0.0.1:9/",
+        webhook_secret="secret",
+    )  # fmt: skip
+    installation = simulated.install(app["id"], org, by="alice")
+    engine = create_engine(f"sqlite:///{database}")
+    Base.metadata.create_all(engine)
+    engine.dispose()
+    clock, db, sandboxes = Clock(), Database(f"sqlite+aiosqlite:///{database}"), ScriptedSandboxes()
+    access = GitHubAccess(simulated.url, simulated.url, int(app["id"]), PRIVATE_KEY)
+    # GitHub checks our signature's time by its own clock, which does not jump.
+    github = GitHubGateway(access, lambda: datetime.now(UTC), DatabasePace(db, clock), lambda _: None)
+    parts = Parts(
+        db=db, github=github, sandboxes=sandboxes, clock=clock, labels=LabelNames(),
+        limits=Limits(4, 2, 8, "model", 10.0, 150, 3600, 600, ()), home=tmp_path / "home", host_id="host",
+        worker_id="w1", instance="test", web_url=simulated.url, token_key=b"key", model_ready=True, secrets=(),
+    )  # fmt: skip
+    yield Bench(
+        simulated, name, int(made["id"]), Path(made["path"]), int(installation["id"]), parts, sandboxes, clock,
+        tmp_path,
+    )  # fmt: skip
+    simulated.clear_faults()
+    await github.aclose()
+    await db.aclose()
