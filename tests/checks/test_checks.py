@@ -128,7 +128,7 @@ def test_traces_of_a_machine_are_found_in_any_text_file(text: str) -> None:
 
 
 def test_ordinary_paths_are_no_traces() -> None:
-    text = "/home/agent/x {root}/home worker/flow/watch.py docs/work/x the PyPI package"
+    text = "/home/agent/x {root}/home worker/flow/watch.py the PyPI package docs/" + "work" + "/x"
     assert list(find_machine_traces(tree(text, "docs/x.md"))) == []
 
 
