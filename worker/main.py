@@ -126,11 +126,12 @@ class WorkerProcess:
             jobs.append(self._listen(self._redis_url))
         tasks = [asyncio.create_task(job) for job in jobs]
         log.info("worker.started", provider=self._parts.sandboxes.kind, redis=self._redis_url is not None)
+        warming = asyncio.create_task(self._warm_up())
         waiter = asyncio.create_task(stopping.wait())
         done, _ = await asyncio.wait({waiter, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (waiter, *tasks):
+        for task in (waiter, warming, *tasks):
             task.cancel()
-        await asyncio.gather(waiter, *tasks, return_exceptions=True)
+        await asyncio.gather(waiter, warming, *tasks, return_exceptions=True)
         await self._sweep.stop()
         if self._own_sandboxes:
             await wind_down(self._parts)
@@ -140,6 +141,11 @@ class WorkerProcess:
         log.info("worker.stopped")
         for task in done - {waiter}:
             task.result()
+
+    async def _warm_up(self) -> None:
+        """What the first label would wait for. A sandbox that can't work is told when one is wanted."""
+        await asyncio.to_thread(self._parts.github.warm_up)
+        await self._parts.sandboxes.probe()
 
     async def _take_over(self) -> None:
         try:

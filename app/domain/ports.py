@@ -234,6 +234,9 @@ class GitHub(Protocol):
     Writes find what is already there before they make it (`ensure_*`), so that calling twice leaves one.
     """
 
+    def warm_up(self) -> None:
+        """Load what the first call would wait for; in any thread, any number of times."""
+
     async def fetch_identity(self) -> Identity: ...
     async def fetch_repository(self, repo: RepoRef) -> Repository: ...
     async def fetch_issue(self, repo: RepoRef, number: IssueNumber) -> Issue: ...

@@ -68,7 +68,9 @@ def _decide_implementing(facts: SpecFacts) -> StepName:
     if not facts.has_branch:
         return StepName.BRANCH
     if not facts.has_pull:
-        return StepName.PULL
+        # The machine first: it starts up while the pull request is made. Its row exists from the first look on,
+        # so a slow one does not hold the pull request up.
+        return StepName.PROVISION if facts.sandbox is None else StepName.PULL
     if _has_new_result(facts.sandbox):
         return StepName.COLLECT
     if facts.task is TaskState.COMPLETED:

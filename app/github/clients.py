@@ -136,6 +136,10 @@ class Api:
         except TimeoutError:
             raise RetryAt("GitHub did not answer in time", self.clock() + SERVER_PAUSE) from None
 
+    def load(self) -> None:
+        """Import what the first call needs."""
+        self._github()
+
     async def aclose(self) -> None:
         await self.tokens.aclose()
         await self._transport.close_pool()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 
 from app.domain.errors import Denied, Gone, Refused
@@ -22,11 +23,12 @@ _OF_A_BRANCH = (
 
 async def run(step: Step) -> datetime:
     spec = step.spec
-    stop = await _reason_to_cancel(step)
+    stop, repository, labeler_may_write = await asyncio.gather(
+        _reason_to_cancel(step), step.parts.github.fetch_repository(step.repo), _labeler_may_write(step)
+    )
     if stop is not None:
         return await step.end(SpecState.CANCELLED, Outcome.CANCELLED, CANCEL_TEXTS[stop])
-    repository = await step.parts.github.fetch_repository(step.repo)
-    problem = await _reason_to_refuse(step, repository)
+    problem = _reason_to_refuse(step, repository, labeler_may_write=labeler_may_write)
     if problem is not None:
         return await step.end(SpecState.FAILED, Outcome.FAILED, problem)
     try:
@@ -59,14 +61,16 @@ async def _reason_to_cancel(step: Step) -> str | None:
     return None if has_label(issue.labels, step.spec.trigger_label) else "label_removed"
 
 
-async def _reason_to_refuse(step: Step, repository: Repository) -> str | None:
-    spec = step.spec
+async def _labeler_may_write(step: Step) -> bool:
+    labeler = User(UserId(step.spec.labeler_id), step.spec.labeler_login)
+    return (await step.parts.github.fetch_permission(step.repo, labeler)).may_write
+
+
+def _reason_to_refuse(step: Step, repository: Repository, *, labeler_may_write: bool) -> str | None:
     if repository.archived or repository.disabled:
         return ARCHIVED
-    labeler = User(UserId(spec.labeler_id), spec.labeler_login)
-    permission = await step.parts.github.fetch_permission(step.repo, labeler)
-    if not permission.may_write:
-        return LABELER_LOST.format(login=spec.labeler_login)
+    if not labeler_may_write:
+        return LABELER_LOST.format(login=step.spec.labeler_login)
     return None if step.parts.model_ready else NO_MODEL
 
 

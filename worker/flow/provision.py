@@ -32,6 +32,8 @@ from worker.step import Step
 MAX_ATTEMPTS = 3
 DEADLINE_MARGIN_S = 300
 PATIENCE_S = 15.0
+PATIENCE_BEFORE_PULL_S = 3.0
+"""The pull request waits while the repository is fetched for the first time; people should see it soon."""
 
 
 async def run(step: Step) -> datetime:
@@ -44,7 +46,7 @@ async def run(step: Step) -> datetime:
             return await step.end(SpecState.FAILED, Outcome.FAILED, detail)
         sandbox = await _record(step)
     if not await _mirror_ready(step, sandbox.start_sha):
-        return step.later(1)
+        return _look_again(step, 1)
     if sandbox.state is SandboxState.PENDING:
         await _note_lfs(step, sandbox)
     order = await _order(step, sandbox)
@@ -60,10 +62,15 @@ async def run(step: Step) -> datetime:
             await move_task(session, step.task.id, TaskState.RUNNING, now)
         return step.again()
     if sight.status is SandboxStatus.CREATING:
-        return step.later(0.2 if step.now() - sandbox.created_at < timedelta(seconds=20) else 2)
+        return _look_again(step, 0.2 if step.now() - sandbox.created_at < timedelta(seconds=20) else 2)
     if await handed_in_meanwhile(step, sandbox):
         return step.again()
     return await give_up_or_retry(step, sandbox, sight)
+
+
+def _look_again(step: Step, seconds: float) -> datetime:
+    """At once while the pull request is still to be made: that is the next step."""
+    return step.later(seconds) if step.spec.pull_number else step.again()
 
 
 async def _note_lfs(step: Step, sandbox: Sandbox) -> None:
@@ -108,7 +115,10 @@ async def _mirror_ready(step: Step, sha: str) -> bool:
         return True
     name = f"mirror:{step.parts.host_id}:{step.spec.repo_id}:{sha}"
     done = await run_operation(
-        step.parts, name, lambda: step.parts.github.fetch_mirror(step.repo, path), patience_s=PATIENCE_S
+        step.parts,
+        name,
+        lambda: step.parts.github.fetch_mirror(step.repo, path),
+        patience_s=PATIENCE_S if step.spec.pull_number else PATIENCE_BEFORE_PULL_S,
     )
     if done:
         await forget_done(step.parts, name)
