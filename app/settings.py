@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import yaml
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -23,10 +22,15 @@ from pydantic_settings import (
 )
 
 from app.domain.errors import SettingsError
+from app.domain.model_price import ModelPrice, parse_model_prices
 
 DEFAULT_YAML = "issuewright.yaml"
 REGISTERED_FILE = "github-app.yaml"
 """What `register` stores in ISSUEWRIGHT_HOME, mode 0600: the App's id, key and webhook secret."""
+
+MAX_LABEL = 50
+"""Characters of a label's name on GitHub."""
+WEEK_S = 7 * 24 * 3600
 
 Provider = Literal["daytona", "bubblewrap", "process"]
 
@@ -38,61 +42,104 @@ def default_home() -> Path:
 class Settings(BaseSettings):
     """All settings of one process, checked. Secrets never show in repr or logs."""
 
-    model_config = SettingsConfigDict(extra="ignore", env_file=".env", frozen=True, env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        extra="ignore", env_file=".env", frozen=True, env_ignore_empty=True, use_attribute_docstrings=True
+    )
+    # The texts below the settings are their descriptions in docs/configuration.md, which is made from this class.
 
     issuewright_home: Path = Field(default_factory=default_home)
+    """Directory for everything this machine keeps: database, mirrors of repositories, local sandboxes, sockets."""
 
-    github_app_id: int | None = None
+    github_app_id: int | None = Field(default=None, ge=1, lt=2**63)
+    """The GitHub App's id, a number. `register` stores it."""
     github_app_private_key: SecretStr | None = None
+    """The App's private key: the PEM text, or the path of the `.pem` file. `register` stores it."""
     github_webhook_secret: SecretStr | None = None
+    """What GitHub signs webhooks with; while it is changed several, separated by commas. `register` stores it."""
     github_api_url: str = "https://api.github.com"
+    """GitHub's REST API; on GitHub Enterprise Server `https://HOST/api/v3`."""
     github_url: str = "https://github.com"
+    """GitHub as people and git reach it."""
 
     database_url: str | None = None
+    """`sqlite+aiosqlite:///PATH` or `postgresql+asyncpg://USER:PASSWORD@HOST/NAME`. Unset: an SQLite file in ISSUEWRIGHT_HOME."""
     redis_url: str | None = None
+    """`redis://`, `rediss://` or `unix://`. Unset: the embedded server that `up` runs in ISSUEWRIGHT_HOME."""
 
     host: str = "127.0.0.1"
+    """Address the web process listens on."""
     port: int = Field(default=8000, ge=0, le=65535)
+    """Port the web process listens on; 0 takes a free one."""
     public_url: str | None = None
+    """Base URL by which people, GitHub and remote sandboxes reach the web process. Unset: made from HOST and PORT."""
     api_token: SecretStr | None = None
+    """Bearer token of the operator API. Unset: the operator API answers 403 to everyone."""
 
     sandbox_provider: Provider | None = None
+    """Where agents run: `daytona`, `bubblewrap`, or `process`, which isolates nothing. Unset: `daytona` when DAYTONA_API_KEY is set, else `bubblewrap`."""
     sandbox_allow_hosts: str = ""
+    """Hosts that sandboxes may reach by HTTPS, separated by commas or spaces; `*.example.org` names everything below."""
     sandbox_memory_gb: int = Field(default=4, ge=1, le=1024)
+    """Memory of a sandbox in GB."""
     sandbox_cpu: int = Field(default=2, ge=1, le=256)
+    """Processor cores of a sandbox."""
     sandbox_disk_gb: int = Field(default=8, ge=1, le=10_000)
+    """Disk of a sandbox in GB."""
     sandbox_snapshot: str = "ai-agent-dev-light"
+    """Daytona: the snapshot that sandboxes start from; it brings its own size."""
     sandbox_image: str | None = None
+    """Daytona: the image that sandboxes start from, instead of a snapshot, when another size is wanted."""
     daytona_api_key: SecretStr | None = None
+    """Daytona: the API key."""
     daytona_api_url: str | None = None
+    """Daytona: the API's address. Unset: Daytona's own."""
     daytona_target: str | None = None
+    """Daytona: the region."""
 
     anthropic_api_key: SecretStr | None = None
+    """Key of the model's API. Sandboxes never see it: the web process puts it in outside."""
     anthropic_base_url: str = "https://api.anthropic.com"
+    """Base URL of the model's API: any that speaks the Messages API."""
     model: str | None = None
+    """The model agents use. Unset: the agent SDK's default."""
     models: str = ""
+    """Further models that may be used, separated by commas or spaces. Unset: only MODEL."""
     model_prices: str = ""
+    """`model=in,out,cache` in USD per million tokens, separated by spaces: prices of models that are not known here. Without one such a model counts at the dearest known price."""
     model_key_in_sandbox: bool = False
+    """`true` lets the real model key into Daytona sandboxes that can't reach the web process."""
 
-    max_budget_usd: float = Field(default=10.0, gt=0)
-    max_turns: int = Field(default=150, ge=1)
-    task_timeout_s: int = Field(default=3600, ge=1)
-    idle_s: int = Field(default=600, ge=0)
+    max_budget_usd: float = Field(default=10.0, gt=0, le=100_000)
+    """What the model calls of one sandbox may cost, in USD."""
+    max_turns: int = Field(default=150, ge=1, le=100_000)
+    """Turns an agent may take."""
+    task_timeout_s: int = Field(default=3600, ge=1, le=WEEK_S)
+    """Seconds an agent may work."""
+    idle_s: int = Field(default=600, ge=0, le=WEEK_S)
+    """Seconds a sandbox that has finished waits for messages before it is removed."""
 
     permission_mode: Literal["acceptEdits", "bypassPermissions"] = "acceptEdits"
     """How the agent's tools are permitted inside the sandbox."""
     crash_points: str = ""
-    """For tests: points of the worker to kill, stop or raise at (worker.crashpoints)."""
+    """For tests only: points of worker and web to kill, stop or raise at."""
+    lease_s: int = Field(default=90, ge=3, le=3600)
+    """Seconds a worker that says nothing keeps its work to itself; it says so three times as often."""
 
     credentials_key: SecretStr | None = None
+    """Key that encrypts stored credentials; several, separated by commas: the first encrypts, all decrypt. Unset: credentials can't be stored."""
     log_format: Literal["console", "json"] | None = None
+    """`console` or `json`. Unset: `console` on a terminal, else `json`."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """`debug`, `info`, `warning` or `error`."""
 
-    # Names people may change; the labels themselves are the contract's.
     label_agent: str = "agent"
+    """Label that asks for a plan and its implementation."""
     label_plan: str = "agent:plan"
+    """Label that asks for a plan, which then waits for approval."""
     label_quick: str = "agent:quick"
+    """Label that asks for one task without planning."""
     label_approved: str = "agent:approved"
+    """Label that approves a plan."""
 
     @field_validator("github_api_url", "github_url", "anthropic_base_url", "public_url")
     @classmethod
@@ -100,8 +147,10 @@ class Settings(BaseSettings):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_usable_port(parts):
             raise ValueError("must be an http:// or https:// URL")
+        if parts.query or parts.fragment or parts.username is not None:
+            raise ValueError("must be an address alone, without user, query or fragment")
         return value.rstrip("/")
 
     @field_validator("database_url")
@@ -109,6 +158,8 @@ class Settings(BaseSettings):
     def _database_driver(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("sqlite+aiosqlite://", "postgresql+asyncpg://")):
             raise ValueError("must start with sqlite+aiosqlite:// or postgresql+asyncpg://")
+        if value is not None and not _has_usable_port(urlsplit(value)):
+            raise ValueError("its port is no number")
         return value
 
     @field_validator("redis_url")
@@ -116,6 +167,8 @@ class Settings(BaseSettings):
     def _redis_scheme(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("redis://", "rediss://", "unix://")):
             raise ValueError("must start with redis://, rediss:// or unix://")
+        if value is not None and not _has_usable_port(urlsplit(value)):
+            raise ValueError("its port is no number")
         return value
 
     @field_validator("issuewright_home")
@@ -127,6 +180,22 @@ class Settings(BaseSettings):
     @classmethod
     def _lower(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
+
+    @field_validator("label_agent", "label_plan", "label_quick", "label_approved")
+    @classmethod
+    def _label(cls, value: str) -> str:
+        if not value.strip() or len(value) > MAX_LABEL or "," in value:
+            raise ValueError(f"must be a label's name: 1 to {MAX_LABEL} characters, without commas")
+        return value.strip()
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Settings:
+        names = (self.label_agent, self.label_plan, self.label_quick, self.label_approved)
+        if len({name.casefold() for name in names}) < len(names):
+            raise ValueError(
+                "LABEL_AGENT, LABEL_PLAN, LABEL_QUICK, LABEL_APPROVED: must be four different names"
+            )
+        return self
 
     @model_validator(mode="after")
     def _prices(self) -> Settings:
@@ -205,29 +274,11 @@ class Settings(BaseSettings):
         return parse_model_prices(self.model_prices)
 
 
-@dataclass(frozen=True)
-class ModelPrice:
-    """USD per million tokens."""
-
-    input_usd: float
-    output_usd: float
-    cache_usd: float
-
-
-def parse_model_prices(text: str) -> dict[str, ModelPrice]:
-    """`model=in,out,cache` entries, separated by spaces or semicolons. Raises ValueError naming the bad entry."""
-    prices: dict[str, ModelPrice] = {}
-    for entry in text.replace(";", " ").split():
-        name, _, numbers = entry.partition("=")
-        parts = numbers.split(",")
-        try:
-            values = [float(part) for part in parts]
-        except ValueError:
-            values = []
-        if not name or len(values) != 3 or any(not 0 <= value < 1e6 for value in values):
-            raise ValueError(f"MODEL_PRICES: `{entry}` is not model=in,out,cache in USD per million tokens")
-        prices[name] = ModelPrice(*values)
-    return prices
+def _has_usable_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -1,7 +1,10 @@
 """What tests need of the machine: skipped with the reason where it is missing, failed where it is required.
 
-ISSUEWRIGHT_REQUIRE names, comma-separated, what must be there (`bubblewrap`, `postgres`): CI sets it, so that a test
-that silently never runs can't look green.
+ISSUEWRIGHT_REQUIRE names, comma-separated, what must be there (`bubblewrap`, `postgres`, `redis`): CI sets it, so that
+a test that silently never runs can't look green.
+
+Databases and Redis are those of one machine, an SQLite file and the embedded server; with `--servers` those of a team,
+a PostgreSQL database and a redis-server.
 """
 
 from __future__ import annotations
@@ -10,16 +13,21 @@ import asyncio
 import io
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, make_url
+from sqlalchemy.ext.asyncio import create_async_engine
 
+from app.db.models import Base
 from app.observability.logging import configure_logging
 from app.sandbox.bubblewrap import BubblewrapSandboxes
 from app.sandbox.local import LocalHost
+from tests.servers import execute, find_postgres, find_redis, new_database
 
 REQUIRED = {word.strip() for word in os.environ.get("ISSUEWRIGHT_REQUIRE", "").split(",") if word.strip()}
 
@@ -32,17 +40,29 @@ def _missing_bubblewrap() -> str | None:
 
 
 def _missing_postgres() -> str | None:
-    return None if os.environ.get("ISSUEWRIGHT_TEST_POSTGRES_URL") else "no ISSUEWRIGHT_TEST_POSTGRES_URL"
+    return None if find_postgres() else "no ISSUEWRIGHT_TEST_POSTGRES_URL"
+
+
+def _missing_redis() -> str | None:
+    return None if find_redis() else "no redis-server on PATH"
 
 
 NEEDS: Mapping[str, Callable[[], str | None]] = {
     "bubblewrap": _missing_bubblewrap,
     "postgres": _missing_postgres,
+    "redis": _missing_redis,
 }
 """What a test may be marked to need (`needs_…`), and why it is missing here; None = it is there."""
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--servers", action="store_true", help="use PostgreSQL and an external Redis")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    missing = [_missing_postgres(), _missing_redis()] if config.getoption("--servers") else []
+    if any(missing):
+        raise pytest.UsageError("--servers: " + ", ".join(filter(None, missing)))
     unknown = REQUIRED - set(NEEDS)
     if unknown:
         raise pytest.UsageError(
@@ -79,3 +99,44 @@ def log_output() -> Iterator[io.StringIO]:
     logging.captureWarnings(capture=False)
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+@pytest.fixture(scope="session")
+def on_servers(request: pytest.FixtureRequest) -> bool:
+    """Whether this run uses PostgreSQL and an external Redis."""
+    return bool(request.config.getoption("--servers"))
+
+
+@pytest.fixture(scope="session")
+def empty_database(on_servers: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a database with all tables, made once: making them takes longer than most tests."""
+    if on_servers:
+        with new_database() as url:
+            asyncio.run(_create_tables(url))
+            yield url
+        return
+    path = tmp_path_factory.mktemp("database") / "empty.db"
+    engine = create_engine(f"sqlite:///{path}")
+    Base.metadata.create_all(engine)
+    engine.dispose()
+    yield f"sqlite+aiosqlite:///{path}"
+
+
+async def _create_tables(url: str) -> None:
+    engine = create_async_engine(url)
+    async with engine.begin() as connection:
+        await connection.run_sync(Base.metadata.create_all)
+    await engine.dispose()
+
+
+@pytest.fixture
+def database_url(on_servers: bool, empty_database: str, tmp_path: Path) -> str:
+    """A database with all tables and no rows, for one test."""
+    if on_servers:
+        execute(
+            empty_database, *(f"delete from {table.name}" for table in reversed(Base.metadata.sorted_tables))
+        )
+        return empty_database
+    path = tmp_path / "test.db"
+    shutil.copy(make_url(empty_database).database or "", path)
+    return f"sqlite+aiosqlite:///{path}"

@@ -10,17 +10,21 @@ import structlog
 from app.db.effects import CLAIM, claim_effect, defer_effect, settle_effect
 from app.db.installations import find_repository
 from app.db.models import Effect
-from app.db.pace import in_background
+from app.db.pace import writing
 from app.domain.errors import Denied, Gone, Refused, RetryAt
 from app.domain.ids import InstallationId, RepoId
+from app.domain.pace import Urgency
 from app.domain.ports import RepoRef
 from app.domain.states import EffectState
-from worker.crashpoints import crashpoint
+from app.observability.crashpoints import crashpoint
 from worker.parts import Parts
+from worker.pauses import come_back_at
 
 log = structlog.get_logger("worker.effects")
 
 MAX_ATTEMPTS = 20
+URGENCIES = {"labels": Urgency.BACKGROUND, "notice": Urgency.FINAL}
+"""By the effect's kind: a notice is the answer to a person."""
 LIMIT_S = CLAIM.total_seconds() * 3 / 4
 """Ends before the claim lapses, so that no two workers look for the same comment and both make it."""
 
@@ -40,14 +44,18 @@ class Effects:
             try:
                 crashpoint(f"effect.{effect.kind}.before")
                 async with asyncio.timeout(LIMIT_S):
-                    with in_background():
+                    with writing(URGENCIES.get(effect.kind, Urgency.BACKGROUND)):
                         await self._do(effect)
                 crashpoint(f"effect.{effect.kind}.after")
             except RetryAt as later:
+                at = come_back_at(later, effect.attempts, self._parts.clock())
                 async with self._parts.db.write() as session:
-                    await defer_effect(session, effect_id, later.at, reason=str(later)[:500])
+                    await defer_effect(session, effect_id, at, reason=str(later)[:500])
                 return False
             except (Gone, Denied, Refused) as error:
+                if isinstance(error, Denied) and error.reason == "credentials":
+                    await self._put_off(effect, error)  # the operator's to mend, and then still owed
+                    return False
                 state, reason = EffectState.FAILED, f"{type(error).__name__}: {error}"[:500]
             except Exception as error:
                 log.exception("effect.failed", kind=effect.kind)

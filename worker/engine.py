@@ -9,22 +9,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError, TimeoutError as PoolTimeoutError
 
-from app.db.specs import RENEW_EVERY_S, Claim, claim_spec, release_spec, renew_lease
+from app.db.pace import writing
+from app.db.specs import Claim, claim_spec, release_spec, renew_lease
 from app.domain.errors import Denied, Fenced, Gone, OutsideError, Refused, RetryAt, Unexpected
 from app.domain.notices import CANCEL_TEXTS, DENIED, INTERNAL
+from app.domain.pace import Urgency
 from app.domain.states import SPEC_LIVE, SpecState
 from app.domain.steps import StepName, decide_step
 from app.domain.view import Outcome
-from worker.crashpoints import crashpoint
+from app.observability.crashpoints import crashpoint
 from worker.flow import admit, branch, cancel, collect, conclude, provision, publish, pull, review, watch
 from worker.parts import Parts
+from worker.pauses import come_back_at
 from worker.step import SLOW, Step
-from worker.tell import tell_status
+from worker.tell import open_check, tell_status
 
 log = structlog.get_logger("worker.engine")
 
@@ -43,10 +47,29 @@ STEPS: Mapping[StepName, StepFunction] = {
     StepName.CONCLUDE: conclude.run,
 }
 
+FINAL_STEPS = frozenset(
+    {StepName.COLLECT, StepName.PUBLISH, StepName.REVIEW, StepName.CANCEL, StepName.CONCLUDE}
+)
+"""Their writes tell how it ended, and go before those of runs that begin."""
+
 STEP_LIMIT_S = 55
 MAX_STEPS_A_CALL = 25
 MAX_FAILURES = 8
 BACKOFF_S = (1, 2, 5, 10, 20, 40, 60)
+EDIT_RETRY_S = 3.0
+CREDENTIALS_PAUSE = timedelta(minutes=1)
+RELEASE_RETRY_S = 1.0
+OUTSIDE = (OutsideError, DBAPIError, PoolTimeoutError, ConnectionError, TimeoutError)
+"""Troubles of GitHub, the provider or the database, for which no number of tries ends a spec."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a step ended: when to look again, failures and deferrals in a row."""
+
+    due_at: datetime
+    failures: int = 0
+    deferrals: int = 0
 
 
 class Engine:
@@ -65,46 +88,70 @@ class Engine:
                 spec_id=spec_id, repo_id=claim.spec.repo_id, issue=claim.spec.issue_number
             ):
                 async with self._renewing(claim):
-                    due_at, failures = await self._run(claim)
-                if due_at is None:
+                    ended = await self._run(claim)
+                if ended is None:
                     return count
-                await self._release(claim, due_at, failures)
+                await self._release(claim, ended)
         return MAX_STEPS_A_CALL
 
     async def _claim(self, spec_id: str) -> Claim | None:
-        async with self._parts.db.write() as session:
-            return await claim_spec(session, spec_id, self._parts.worker_id, self._parts.clock())
+        parts = self._parts
+        crashpoint("claim.before")
+        async with parts.db.write() as session:
+            claim = await claim_spec(session, spec_id, parts.worker_id, parts.clock(), lease=parts.lease)
+        crashpoint("claim.after")
+        return claim
 
-    async def _release(self, claim: Claim, due_at: datetime, failures: int) -> None:
+    async def _release(self, claim: Claim, ended: Ended) -> None:
+        """Tried again while the database is away, for as long as the lease would hold everybody up otherwise. A second
+        release changes nothing.
+        """
         crashpoint("release.before")
-        async with self._parts.db.write() as session:
-            await release_spec(session, claim, due_at, failures, self._parts.clock())
+        tries = max(1, int(self._parts.lease.total_seconds() / RELEASE_RETRY_S))
+        for left in reversed(range(tries)):
+            try:
+                async with self._parts.db.write() as session:
+                    await release_spec(
+                        session,
+                        claim,
+                        ended.due_at,
+                        ended.failures,
+                        self._parts.clock(),
+                        deferrals=ended.deferrals,
+                    )
+                break
+            except (SQLAlchemyError, OSError) as error:
+                if not left:
+                    raise
+                log.warning("lease.not_released", error=type(error).__name__)
+            await asyncio.sleep(RELEASE_RETRY_S)
         crashpoint("release.after")
 
-    async def _run(self, claim: Claim) -> tuple[datetime | None, int]:
-        """One step; (when to look again, failures in a row). None = fenced off: another worker goes on."""
+    async def _run(self, claim: Claim) -> Ended | None:
+        """One step. None = fenced off: another worker goes on."""
         name: StepName | None = None
         step: Step | None = None
         try:
             step = await Step.load(self._parts, claim)
             name = decide_step(step.facts)
             if name is None:
-                return self._parts.clock() + SLOW, 0
+                return Ended(self._parts.clock() + SLOW)
             async with asyncio.timeout(STEP_LIMIT_S):
                 crashpoint(f"{name}.before")
-                due_at = await STEPS[name](step)
+                with writing(Urgency.FINAL if name in FINAL_STEPS else Urgency.WORK):
+                    due_at = await STEPS[name](step)
                 crashpoint(f"{name}.after")
                 log.info(
                     "step.ended", step=name, due_in_s=round((due_at - self._parts.clock()).total_seconds(), 1)
                 )
                 edit_at = await _tell(step)
-            return (min(due_at, edit_at) if edit_at else due_at), 0
+            return Ended(min(due_at, edit_at) if edit_at else due_at)
         except Fenced as reason:
             log.info("step.fenced", step=name, reason=str(reason))
-            return None, 0
+            return None
         except RetryAt as later:
             log.info("step.deferred", step=name, reason=str(later), at=later.at.isoformat())
-            return max(later.at, self._parts.clock() + timedelta(seconds=0.2)), claim.spec.failures
+            return self._put_off(claim, later)
         except (Gone, Denied, Refused) as error:
             log.warning("step.refused", step=name, error=str(error), kind=type(error).__name__)
             return await self._end_refused(step, claim, error)
@@ -112,12 +159,24 @@ class Engine:
             log.exception("step.failed", step=name, failures=claim.spec.failures + 1)
             return await self._count_failure(step, claim, name, error)
 
+    def _put_off(self, claim: Claim, later: RetryAt) -> Ended:
+        """Not an attempt of the step's own: it may last as long as it lasts. A limit's end is known; for anything else
+        the pauses grow.
+        """
+        now = self._parts.clock()
+        deferrals = claim.spec.deferrals + (later.scope != "installation")
+        at = come_back_at(later, deferrals, now)
+        return Ended(max(at, now + timedelta(seconds=0.2)), claim.spec.failures, deferrals)
+
     async def _end_refused(
         self, step: Step | None, claim: Claim, error: Gone | Denied | Refused
-    ) -> tuple[datetime | None, int]:
+    ) -> Ended | None:
+        if isinstance(error, Denied) and error.reason == "credentials":
+            # The operator's to mend, and nothing could be told on GitHub until then.
+            return self._put_off(claim, RetryAt(str(error), self._parts.clock() + CREDENTIALS_PAUSE))
         if step is None or step.spec.state not in SPEC_LIVE:
             # Nothing more can be written there; the conclude step records that and lets go.
-            return self._parts.clock() + timedelta(minutes=5), claim.spec.failures + 1
+            return Ended(self._parts.clock() + timedelta(minutes=5), claim.spec.failures + 1)
         try:
             if isinstance(error, Gone) or (
                 isinstance(error, Denied) and error.reason in {"suspended", "blocked"}
@@ -126,25 +185,23 @@ class Engine:
             else:
                 due = await step.end(SpecState.FAILED, Outcome.FAILED, DENIED.format(message=error))
         except Fenced:
-            return None, 0
-        return due, 0
+            return None
+        return Ended(due)
 
     async def _count_failure(
         self, step: Step | None, claim: Claim, name: StepName | None, error: Exception
-    ) -> tuple[datetime | None, int]:
+    ) -> Ended:
         failures = claim.spec.failures + 1
         wait_s = BACKOFF_S[min(failures, len(BACKOFF_S)) - 1]
-        outside = isinstance(error, OutsideError | DBAPIError | TimeoutError) and not isinstance(
-            error, Unexpected
-        )
+        outside = isinstance(error, OUTSIDE) and not isinstance(error, Unexpected)
         if failures >= MAX_FAILURES and not outside and step is not None and step.spec.state in SPEC_LIVE:
             with suppress(Fenced):
                 what = f"step {name}: {type(error).__name__}"
                 due = await step.end(
                     SpecState.FAILED, Outcome.FAILED, INTERNAL.format(times=failures, what=what)
                 )
-                return due, 0
-        return self._parts.clock() + timedelta(seconds=wait_s), failures
+                return Ended(due)
+        return Ended(self._parts.clock() + timedelta(seconds=wait_s), failures)
 
     @asynccontextmanager
     async def _renewing(self, claim: Claim) -> AsyncIterator[None]:
@@ -158,26 +215,27 @@ class Engine:
                 await task
 
     async def _renew(self, claim: Claim) -> None:
+        lease = self._parts.lease
         while True:
-            await asyncio.sleep(RENEW_EVERY_S)
+            await asyncio.sleep(lease.total_seconds() / 3)
             crashpoint("lease.before")
             try:
                 async with self._parts.db.write() as session:
-                    if not await renew_lease(session, claim.spec.id, claim.fence, self._parts.clock()):
+                    now = self._parts.clock()
+                    if not await renew_lease(session, claim.spec.id, claim.fence, now, lease=lease):
                         return
-            except DBAPIError as error:
+            except (SQLAlchemyError, OSError) as error:
                 log.warning("lease.not_renewed", error=type(error).__name__)
             crashpoint("lease.after")
 
 
 async def _tell(step: Step) -> datetime | None:
-    """The status comment after a step. Its troubles never undo the step: they are tried again."""
-    if step.spec.state not in SPEC_LIVE:
-        return None  # the conclude step tells
+    """Check run and status comment after a step. Their troubles never undo the step: they are tried again."""
+    if step.spec.state not in SPEC_LIVE or decide_step(step.facts) in {StepName.COLLECT, StepName.PUBLISH}:
+        return None  # what comes next tells more
     try:
+        await open_check(step)
         return await tell_status(step)
     except RetryAt as later:
-        return later.at
-    except (Gone, Denied, Refused) as error:
-        log.warning("status.not_written", error=str(error))
-        return None
+        # Not sooner: the next step tells too, and an edit is no reason for one.
+        return max(later.at, step.later(EDIT_RETRY_S))

@@ -6,7 +6,7 @@ Needs no spec's lease and has its own slots, so a busy spec never holds up what 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -19,10 +19,18 @@ from app.db.models import Delivery
 from app.domain.errors import Denied, Gone, RetryAt
 from app.domain.ids import InstallationId, IssueNumber, RepoId, UserId
 from app.domain.labels import has_label
-from app.domain.notices import NO_PLANNING, NO_WRITE, render_no_planning, render_no_write
-from app.domain.ports import RepoRef, Repository, User
+from app.domain.notices import (
+    NO_PLANNING,
+    NO_RETRY,
+    NO_WRITE,
+    render_no_planning,
+    render_no_retry,
+    render_no_write,
+)
+from app.domain.ports import RepoRef, User
 from app.domain.states import DeliveryState, Flow
 from app.domain.triggers import (
+    OTHER_APP,
     Cancel,
     Forget,
     Happening,
@@ -33,27 +41,21 @@ from app.domain.triggers import (
     Start,
     Welcome,
     decide_intent,
+    is_label,
 )
+from app.domain.view import Outcome
 from app.github.happening import to_happening
 from app.github.payloads import Unreadable, parse_delivery
-from worker.crashpoints import crashpoint
+from app.observability.crashpoints import crashpoint
+from worker.access import forget, welcome
 from worker.parts import Parts
+from worker.pauses import come_back_at
+from worker.verdict import Verdict, cancel_specs
 
 log = structlog.get_logger("worker.intake")
 
 MAX_ATTEMPTS = 12
-
-
-@dataclass
-class Verdict:
-    """What became of a delivery, and what it wakes."""
-
-    intent: str
-    reason: str | None = None
-    state: DeliveryState = DeliveryState.HANDLED
-    writes: list[Callable[[AsyncSession], Awaitable[None]]] = field(default_factory=list)
-    spec_ids: list[str] = field(default_factory=list)
-    effect_ids: list[str] = field(default_factory=list)
+NOTHING_TO_RETRY = "there is nothing to try again"
 
 
 class Intake:
@@ -70,7 +72,11 @@ class Intake:
             try:
                 return await self._handle(delivery)
             except RetryAt as later:
-                await self._defer(delivery, later.at, str(later))
+                at = come_back_at(later, delivery.attempts, self._parts.clock())
+                await self._defer(delivery, at, str(later))
+            except (Gone, Denied) as error:
+                log.warning("delivery.refused", attempts=delivery.attempts, error=str(error))
+                await self._give_up_or_defer(delivery, error)
             except Exception as error:
                 log.exception("delivery.failed", attempts=delivery.attempts)
                 await self._give_up_or_defer(delivery, error)
@@ -81,15 +87,17 @@ class Intake:
         if isinstance(parsed, Unreadable):
             verdict = Verdict("ignored", parsed.reason, DeliveryState.IGNORED)
             return await self._settle(delivery, Happening(delivery.event, None), verdict)
-        happening = to_happening(parsed)
+        happening = to_happening(parsed, delivery.headers)
         verdict = await self._decide(happening)
         return await self._settle(delivery, happening, verdict)
 
     async def _decide(self, happening: Happening) -> Verdict:
         identity = await self._parts.identity()
-        intent = decide_intent(happening, self._parts.labels, identity.bot_user_id)
+        intent = decide_intent(happening, self._parts.labels, identity.bot_user_id, identity.app_id)
         match intent:
             case Ignored(reason):
+                if reason == OTHER_APP:
+                    log.warning("delivery.misdirected", target_app_id=happening.target_app_id)
                 return Verdict("ignored", reason, DeliveryState.IGNORED)
             case Start():
                 return await self._start(happening, intent)
@@ -100,9 +108,9 @@ class Intake:
             case Retry():
                 return await self._retry(happening, identity.app_id)
             case Welcome():
-                return await self._welcome(happening)
+                return await welcome(self._parts, happening)
             case Forget():
-                return await self._forget(happening, intent)
+                return await forget(self._parts, happening, intent)
 
     # ------------------------------------------------------------ intents
 
@@ -130,6 +138,7 @@ class Intake:
         async with self._parts.db.read() as session:
             live = await specs.find_live_spec(session, repo_id, number)
             same = await specs.find_spec_of_trigger(session, repo_id, number, key)
+            newest = await specs.find_newest_label_event(session, repo_id, number)
         if live is not None and live.cancel_asked_at is not None:
             # Set again while the old run still winds down: its turn comes when that one has ended.
             raise RetryAt("the earlier run is still ending", self._parts.clock() + timedelta(seconds=1))
@@ -140,12 +149,15 @@ class Intake:
                 return Verdict("start", f"this label event made spec {same.id}", DeliveryState.IGNORED)
             # Removed and set again within the same second: GitHub's times can't tell the two events apart.
             key = f"{key}+{same.id}"
+        if newest is not None and start.labeled_at is not None and start.labeled_at < newest:
+            # The label on the issue now is the one of the later event, which has had its run.
+            return Verdict("start", "a later label event was worked on", DeliveryState.IGNORED)
         new = specs.NewSpec(
             installation_id=happening.installation_id or 0, repo_id=repo_id, issue_number=number, trigger_key=key,
             flow=start.flow, title=happening.issue_title.replace("\0", ""),
             body=happening.issue_body.replace("\0", ""),
             issue_labels=happening.issue_labels, trigger_label=start.label, labeler_id=happening.sender_id or 0,
-            labeler_login=happening.sender_login,
+            labeler_login=happening.sender_login, trigger_label_id=happening.label_id, labeled_at=start.labeled_at,
         )  # fmt: skip
         verdict = Verdict("start")
 
@@ -159,8 +171,10 @@ class Intake:
         verdict.writes.append(write)
         return verdict
 
-    def _notice(self, happening: Happening, key: str, body: str, reason: str) -> Verdict:
-        verdict = Verdict("start", reason, DeliveryState.IGNORED)
+    def _notice(
+        self, happening: Happening, key: str, body: str, reason: str, intent: str = "start"
+    ) -> Verdict:
+        verdict = Verdict(intent, reason, DeliveryState.IGNORED)
         payload = {"issue": happening.issue_number, "marker": body.split("\n", 1)[0], "body": body}
         verdict.writes.append(self._effect(verdict, happening, "notice", f"notice:{key}", payload))
         return verdict
@@ -185,11 +199,11 @@ class Intake:
             live = await specs.find_live_spec(session, repo_id, number)
         if live is None:
             return Verdict("cancel", "no live spec for this issue", DeliveryState.IGNORED)
-        if reason == "label_removed" and (happening.label or "").casefold() != live.trigger_label.casefold():
+        if reason == "label_removed" and not is_label(happening, live.trigger_label_id, live.trigger_label):
             return Verdict("cancel", "another label than the one that started it", DeliveryState.IGNORED)
         if reason in {"label_removed", "issue_closed"} and await self._undone(happening, reason):
             return Verdict("cancel", "the issue's live state says otherwise", DeliveryState.IGNORED)
-        return self._cancel_specs("cancel", [live.id], reason)
+        return cancel_specs(self._parts, "cancel", [live.id], reason)
 
     async def _undone(self, happening: Happening, reason: str) -> bool:
         """Deliveries come in any order: what is true now decides."""
@@ -202,16 +216,6 @@ class Intake:
         if reason == "issue_closed":
             return issue.state != "closed"
         return has_label(issue.labels, happening.label or "")
-
-    def _cancel_specs(self, intent: str, spec_ids: list[str], reason: str) -> Verdict:
-        verdict = Verdict(intent, spec_ids=spec_ids)
-
-        async def write(session: AsyncSession) -> None:
-            for spec_id in spec_ids:
-                await specs.record_cancel(session, spec_id, reason, self._parts.clock())
-
-        verdict.writes.append(write)
-        return verdict
 
     async def _pull(self, happening: Happening, intent: PullEnded | PullReopened) -> Verdict:
         repo_id, number = _repo_of(happening).repo_id, happening.pull_number or 0
@@ -246,78 +250,24 @@ class Intake:
             return Verdict("retry", "a check run of another App", DeliveryState.IGNORED)
         repo = _repo_of(happening)
         async with self._parts.db.read() as session:
-            spec = await specs.find_spec_of_check(session, repo.repo_id, happening.check_run_id or 0)
+            if happening.check_head_sha:
+                spec = await specs.find_spec_of_head(session, repo.repo_id, happening.check_head_sha)
+            else:
+                spec = await specs.find_spec_of_check(session, repo.repo_id, happening.check_run_id or 0)
         if spec is None:
             return Verdict("retry", "not a check run of ours", DeliveryState.IGNORED)
         sender = User(UserId(happening.sender_id or 0), happening.sender_login, happening.sender_type)
         if sender.kind == "Bot" or not (await self._parts.github.fetch_permission(repo, sender)).may_write:
             return Verdict("retry", "refused: no write access", DeliveryState.IGNORED)
+        if spec.outcome == Outcome.DONE:
+            key = f"{NO_RETRY}:{spec.id}"
+            about = replace(happening, issue_number=spec.issue_number)
+            return self._notice(about, key, render_no_retry(key, sender.login), NOTHING_TO_RETRY, "retry")
         verdict = Verdict("retry", spec_ids=[spec.id])
 
         async def write(session: AsyncSession) -> None:
             if not await specs.record_retry(session, spec.id, self._parts.clock()):
-                verdict.state, verdict.reason = DeliveryState.IGNORED, "there is nothing to try again"
-
-        verdict.writes.append(write)
-        return verdict
-
-    async def _welcome(self, happening: Happening) -> Verdict:
-        installation_id = InstallationId(happening.installation_id or 0)
-        known = await self._parts.github.fetch_installation_repositories(installation_id)
-        asked = {repo.repo_id for repo in happening.repositories}
-        chosen = [one for one in known if happening.event == "installation" or one.repo_id in asked]
-        verdict = Verdict("welcome")
-
-        async def write(session: AsyncSession) -> None:
-            now = self._parts.clock()
-            await installations.record_installation(
-                session, installation_id, now, state="active", account_id=happening.account_id,
-                account_login=happening.account_login,
-            )  # fmt: skip
-            for repo in chosen:
-                await self._record_repository(session, installation_id, repo, verdict)
-
-        verdict.writes.append(write)
-        return verdict
-
-    async def _record_repository(
-        self, session: AsyncSession, installation_id: int, repo: Repository, verdict: Verdict
-    ) -> None:
-        now = self._parts.clock()
-        values = {
-            "id": repo.repo_id,
-            "installation_id": installation_id,
-            "owner": repo.owner,
-            "name": repo.name,
-            "default_branch": repo.default_branch,
-            "private": repo.private,
-        }
-        await installations.record_repository(session, values, now)
-        if not repo.archived:
-            key = f"labels:{repo.repo_id}:{now.isoformat(timespec='minutes')}"
-            effect = await record_effect(
-                session, kind="labels", key=key, repo=(installation_id, repo.repo_id), payload={}, now=now
-            )
-            if effect is not None:
-                verdict.effect_ids.append(effect)
-
-    async def _forget(self, happening: Happening, intent: Forget) -> Verdict:
-        installation_id = happening.installation_id or 0
-        removed = happening.repositories_removed
-        async with self._parts.db.read() as session:
-            if intent.state == "removed":
-                live = await specs.list_live_of(session, repo_ids=removed)
-            else:
-                live = await specs.list_live_of(session, installation_id=installation_id)
-        verdict = self._cancel_specs("forget", [spec.id for spec in live], "access_lost")
-
-        async def write(session: AsyncSession) -> None:
-            now = self._parts.clock()
-            if intent.state == "removed":
-                for repo_id in removed:
-                    await installations.set_repository_state(session, repo_id, "removed", now)
-            else:
-                await installations.set_installation_state(session, installation_id, intent.state, now)
+                verdict.state, verdict.reason = DeliveryState.IGNORED, NOTHING_TO_RETRY
 
         verdict.writes.append(write)
         return verdict
@@ -372,8 +322,9 @@ class Intake:
         now = self._parts.clock()
         async with self._parts.db.write() as session:
             # Credentials that GitHub refuses are the operator's to mend: the delivery waits for that.
-            final = isinstance(error, Gone) or (isinstance(error, Denied) and error.reason != "credentials")
-            if final or delivery.attempts >= MAX_ATTEMPTS:
+            waits = isinstance(error, Denied) and error.reason == "credentials"
+            final = isinstance(error, Gone | Denied) or delivery.attempts >= MAX_ATTEMPTS
+            if final and not waits:
                 await settle_delivery(
                     session,
                     delivery.id,

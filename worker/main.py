@@ -24,16 +24,18 @@ from app.domain.labels import LabelNames
 from app.github.access import GitHubAccess
 from app.github.clients import CallSeen
 from app.github.gateway import GitHubGateway
+from app.observability.crashpoints import arm
 from app.queue.consumer import Consumer
 from app.queue.jobs import JobName
 from app.sandbox.select import make_sandboxes
 from app.settings import Settings
 from app.web.sockets import gateway_dir
-from worker.crashpoints import arm
 from worker.effects import Effects
 from worker.engine import Engine
 from worker.intake import Intake
 from worker.parts import Limits, Parts
+from worker.supervise.live_look import LiveLook
+from worker.supervise.missed_deliveries import MissedDeliveries
 from worker.supervise.orphans import remove_orphans
 from worker.supervise.reservations import settle_left_reservations
 from worker.supervise.sweep import SLOTS, Sweep
@@ -44,6 +46,7 @@ log = structlog.get_logger("worker.main")
 
 BEAT_S = 10.0
 CARE_S = 15.0
+LOOK_BACK_S = 30.0
 
 
 def utc_now() -> datetime:
@@ -80,6 +83,7 @@ def make_parts(settings: Settings) -> Parts:
         token_key=token_key,
         model_ready=bool(model_key) or not is_default_upstream,
         secrets=tuple(filter(None, (model_key, *(one.decode() for one in settings.webhook_secrets)))),
+        lease=timedelta(seconds=settings.lease_s),
     )
 
 
@@ -121,7 +125,12 @@ class WorkerProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
         await self._take_over()
-        jobs: list[Coroutine[Any, Any, None]] = [self._sweep.run(), self._beat(), self._care()]
+        jobs: list[Coroutine[Any, Any, None]] = [
+            self._sweep.run(),
+            self._beat(),
+            self._care(),
+            self._look_back(),
+        ]
         if self._redis_url is not None:
             jobs.append(self._listen(self._redis_url))
         tasks = [asyncio.create_task(job) for job in jobs]
@@ -157,7 +166,7 @@ class WorkerProcess:
         """The prompt path: rings. Whatever it dies of, the sweep goes on and a new listener is made."""
         jobs = {
             JobName.ADVANCE: self._advance,
-            JobName.INTAKE: self._sweep.take_in,
+            JobName.INTAKE: self._sweep.hear,
             JobName.PERFORM: self._perform,
         }
         while True:
@@ -188,7 +197,7 @@ class WorkerProcess:
                         parts.clock(),
                     )
                     await forget_processes(session, parts.clock() - timedelta(days=1))
-            except SQLAlchemyError as error:
+            except (SQLAlchemyError, OSError) as error:
                 log.warning("beat.failed", error=type(error).__name__)
             await asyncio.sleep(BEAT_S)
 
@@ -208,6 +217,19 @@ class WorkerProcess:
                     await remove_orphans(parts)
             except (SQLAlchemyError, OutsideError, OSError) as error:
                 log.warning("care.failed", error=type(error).__name__)
+
+    async def _look_back(self) -> None:
+        """What GitHub could not tell: failed deliveries are asked for again, live state is compared. Each look keeps
+        its own pace, and one worker at a time has it.
+        """
+        looks = (MissedDeliveries(self._parts), LiveLook(self._parts))
+        while True:
+            for one in looks:
+                try:
+                    await one.look()
+                except (SQLAlchemyError, OutsideError, OSError) as error:
+                    log.warning("look.failed", look=type(one).__name__, error=str(error)[:200])
+            await asyncio.sleep(LOOK_BACK_S)
 
 
 def run_worker(settings: Settings, redis_url: str | None, *, own_sandboxes: bool = False) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 import structlog
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.locks import claim_operation, find_operation, forget_operation, renew_operation, settle_operation
 from app.domain.errors import OutsideError
@@ -86,5 +86,5 @@ async def _renew(parts: Parts, name: str) -> None:
             async with parts.db.write() as session:
                 if not await renew_operation(session, name, parts.worker_id, parts.clock() + HOLD):
                     return
-        except DBAPIError as error:
+        except (SQLAlchemyError, OSError) as error:
             log.warning("operation.not_renewed", error=type(error).__name__)

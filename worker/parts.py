@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 from app.db.engine import Database
+from app.db.specs import LEASE
 from app.domain.labels import LabelNames
 from app.domain.ports import GitHub, Identity, Sandboxes
 
@@ -53,6 +54,8 @@ class Parts:
     model_ready: bool
     secrets: tuple[str, ...]
     """Exact secrets of ours that must never leave, for the scan of results."""
+    lease: timedelta = LEASE
+    """How long a spec stays with a worker that says nothing; it says so three times as often."""
 
     @property
     def local_host(self) -> str | None:

@@ -21,7 +21,7 @@ from app.domain.ports import RepoRef
 from app.domain.states import SPEC_LIVE, SpecState, TaskState
 from app.domain.steps import SandboxFacts, SpecFacts
 from app.domain.view import AgentView, Outcome, SpecView, TaskView
-from worker.crashpoints import crashpoint
+from app.observability.crashpoints import crashpoint
 from worker.parts import Parts
 
 SLOW = timedelta(minutes=10)
@@ -110,6 +110,8 @@ class Step:
             outcome_detail=spec.outcome_detail or "",
             cancel_asked=spec.cancel_asked_at is not None,
             notes=tuple(spec.notes),
+            status_untold=spec.status_untold or "",
+            check_untold=spec.check_untold or "",
             tasks=tuple(TaskView(t.key, t.title, t.state, t.summary or "") for t in self.tasks),
             agent=_agent_view(sandbox) if sandbox else None,
             cost_usd=sum(one.spent_usd for one in self.sandboxes),

@@ -1,4 +1,7 @@
-"""What people see while a spec goes on: one status comment, one check run per head. Coalesced; the end always told."""
+"""What people see while a spec goes on: one status comment, one check run per head. Coalesced; the end always told.
+
+Where GitHub does not let us write one of them, the other says so, and it is tried again when access comes back.
+"""
 
 from __future__ import annotations
 
@@ -7,63 +10,126 @@ from datetime import datetime, timedelta
 
 from app.db.checks import list_checks, record_check, set_check
 from app.db.models import CheckRun
+from app.db.pace import writing
+from app.db.writes import get_pressure
+from app.domain.errors import Denied, Gone, Refused
 from app.domain.ids import IssueNumber
 from app.domain.markers import status_marker
+from app.domain.pace import EditKind, Urgency, decide_edit_wait
 from app.domain.ports import CheckOutput
 from app.domain.render import render_check, render_status, render_superseded
-from app.domain.states import SPEC_LIVE
-from worker.crashpoints import crashpoint
+from app.domain.states import SPEC_LIVE, SpecState
+from app.domain.view import without_counters
+from app.observability.crashpoints import crashpoint
 from worker.step import Step
 
-EDIT_GAP = timedelta(seconds=8)
-"""Progress edits of one spec are at least this far apart (GitHub's secondary limits count edits as content)."""
+REFUSED_GAP = timedelta(minutes=10)
+"""How long a status comment that GitHub refused is left alone while the work goes on."""
 
 
 async def tell_status(step: Step) -> datetime | None:
-    """Bring the status comment up to date. Returns when to come back when an edit had to wait, else None.
+    """Bring the status comment up to date. Returns when to come back when that had to wait, else None.
 
-    Raises what the GitHub port raises.
+    A refusal is recorded in `status_untold`. Raises RetryAt.
     """
     spec = step.spec
     body = render_status(step.view)
-    digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+    digest, state = _digest(body), _digest(render_status(without_counters(step.view)))
     if digest == spec.status_body_sha:
         return None
-    urgent = spec.state not in SPEC_LIVE or spec.outcome is not None
-    if spec.status_written_at is not None and not urgent:
-        free_at = spec.status_written_at + EDIT_GAP
-        if free_at > step.now():
-            return free_at
+    ended = spec.state not in SPEC_LIVE
+    if spec.status_refused_at is not None and not ended and step.now() - spec.status_refused_at < REFUSED_GAP:
+        return spec.status_refused_at + REFUSED_GAP
+    urgency = Urgency.FINAL if ended or spec.outcome is not None else Urgency.PROGRESS
+    if spec.status_written_at is None:
+        urgency = max(urgency, Urgency.WORK)  # whoever set the label looks for it
+    if urgency is Urgency.PROGRESS:
+        wait = await _edit_wait(step, EditKind.COUNTERS if state == spec.status_state_sha else EditKind.STATE)
+        if wait:
+            return step.now() + wait
     crashpoint("status.before")
-    comment = await step.parts.github.ensure_comment(
-        step.repo,
-        IssueNumber(spec.issue_number),
-        status_marker(spec.id),
-        body,
-        known_id=spec.status_comment_id,
-    )
+    try:
+        with writing(urgency):
+            comment = await step.parts.github.ensure_comment(
+                step.repo,
+                IssueNumber(spec.issue_number),
+                status_marker(spec.id),
+                body,
+                known_id=spec.status_comment_id,
+            )
+    except (Gone, Denied, Refused) as refused:
+        _unless_credentials(refused)
+        await step.save(status_untold=str(refused), status_refused_at=step.now())
+        return None
     crashpoint("status.after")
     await step.save(
         status_comment_id=comment.comment_id,
         status_comment_url=comment.html_url or None,
         status_body_sha=digest,
+        status_state_sha=state,
         status_written_at=step.now(),
+        status_untold=None,
+        status_refused_at=None,
     )
     return None
 
 
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _unless_credentials(refused: Gone | Denied | Refused) -> None:
+    """A key or token that GitHub does not take says nothing about this one comment or check run."""
+    if isinstance(refused, Denied) and refused.reason == "credentials":
+        raise refused
+
+
+async def _edit_wait(step: Step, kind: EditKind) -> timedelta:
+    """How long an edit that the next one replaces has to wait, by what else goes on in the installation."""
+    if step.spec.status_written_at is None:
+        return timedelta(0)
+    async with step.parts.db.read() as session:
+        pressure = await get_pressure(session, step.spec.installation_id, step.now())
+    return decide_edit_wait(pressure, kind, step.now() - step.spec.status_written_at)
+
+
+async def open_check(step: Step) -> None:
+    """See that the newest head has its check run while the spec lives: an earlier step may have been cut or put off
+    before it was made, a lost sandbox's work may have moved the head, a person may have asked for a retry.
+    """
+    spec = step.spec
+    if spec.pull_number is None or spec.check_untold is not None:
+        return
+    async with step.parts.db.read() as session:
+        rows = await list_checks(session, spec.id)
+    row = next((one for one in rows if one.head_sha == spec.head_sha), None)
+    failed = row is not None and row.conclusion not in {None, "success"}
+    if row is None or row.check_run_id is None or (failed and spec.state is SpecState.IMPLEMENTING):
+        await tell_check(step)
+
+
 async def tell_check(step: Step) -> None:
-    """Bring the check run of the newest head up to date and end those of older heads."""
+    """Bring the check run of the newest head up to date and end those of older heads.
+
+    A refusal is recorded in `check_untold`. Raises RetryAt.
+    """
     spec = step.spec
     if spec.head_sha is None or spec.pull_number is None:
         return
     details = spec.status_comment_url or spec.pull_url or ""
     async with step.parts.db.read() as session:
         rows = await list_checks(session, spec.id)
-    await _write_check(step, spec.head_sha, render_check(step.view, details), rows)
-    for row in rows:
-        if row.head_sha != spec.head_sha and row.conclusion is None:
-            await _write_check(step, row.head_sha, render_superseded(row.head_sha, details), rows)
+    try:
+        await _write_check(step, spec.head_sha, render_check(step.view, details), rows)
+        for row in rows:
+            if row.head_sha != spec.head_sha and row.conclusion is None:
+                await _write_check(step, row.head_sha, render_superseded(row.head_sha, details), rows)
+    except (Gone, Denied, Refused) as refused:
+        _unless_credentials(refused)
+        await step.save(check_untold=str(refused))
+        return
+    if spec.check_untold is not None:
+        await step.save(check_untold=None)
 
 
 async def _write_check(step: Step, head_sha: str, output: CheckOutput, rows: list[CheckRun]) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
+from app.db.engine import Database
 from app.db.models import Delivery
 from app.domain.ids import DeliveryId
 from app.domain.states import DeliveryState
@@ -26,27 +27,39 @@ class NewDelivery:
     received_at: datetime
 
 
-async def record_deliveries(
-    session: AsyncSession, deliveries: Sequence[NewDelivery]
-) -> frozenset[DeliveryId]:
-    """Store them all; a GUID that is known already is left as it is. Returns the ids that are new."""
-    unique = {delivery.id: delivery for delivery in deliveries}
-    rows = [
-        {
-            "id": delivery.id,
-            "event": delivery.event,
-            "headers": dict(delivery.headers),
-            "body": delivery.body,
-            "received_at": delivery.received_at,
-            "state": DeliveryState.RECEIVED,
-            "attempts": 0,
-        }
-        for delivery in unique.values()
-    ]
-    if not rows:
-        return frozenset()
-    statement = insert_for(session, Delivery).values(rows).on_conflict_do_nothing(index_elements=["id"])
-    return frozenset(DeliveryId(row) for row in await session.scalars(statement.returning(Delivery.id)))
+async def record_deliveries(database: Database, deliveries: Sequence[NewDelivery]) -> tuple[DeliveryId, ...]:
+    """Store them all in one commit; a GUID that is known already is left as it is. Returns the ids that are new, in
+    their order. Raises SQLAlchemyError.
+    """
+    unique: dict[DeliveryId, NewDelivery] = {}
+    for delivery in deliveries:
+        unique.setdefault(delivery.id, delivery)
+    return await database.transact(lambda connection: _record(connection, unique)) if unique else ()
+
+
+def _record(connection: Connection, deliveries: Mapping[DeliveryId, NewDelivery]) -> tuple[DeliveryId, ...]:
+    known = set(connection.scalars(select(Delivery.id).where(Delivery.id.in_(list(deliveries)))))
+    fresh = tuple(delivery_id for delivery_id in deliveries if delivery_id not in known)
+    if fresh:
+        # One statement for any number of rows, compiled once (a list of VALUES would be compiled for each length). Of
+        # two processes that are told of the same delivery at once, both may call it new: a ring too many.
+        rows = [_row(deliveries[delivery_id]) for delivery_id in fresh]
+        connection.execute(
+            insert_for(connection, Delivery.__table__).on_conflict_do_nothing(index_elements=["id"]), rows
+        )
+    return fresh
+
+
+def _row(delivery: NewDelivery) -> dict[str, object]:
+    return {
+        "id": delivery.id,
+        "event": delivery.event,
+        "headers": dict(delivery.headers),
+        "body": delivery.body,
+        "received_at": delivery.received_at,
+        "state": DeliveryState.RECEIVED,
+        "attempts": 0,
+    }
 
 
 async def find_delivery(session: AsyncSession, delivery_id: DeliveryId) -> Delivery | None:

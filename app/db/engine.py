@@ -8,17 +8,21 @@ a conditional UPDATE, because both databases lose updates at their defaults.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import event, text
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 BUSY_TIMEOUT_MS = 5000
 _READ_ONLY = "issuewright_read_only"
+_SQLITE_ARGUMENTS: dict[str, Any] = {"isolation_level": None, "timeout": BUSY_TIMEOUT_MS / 1000}
+
+Result = TypeVar("Result")
 
 
 class Database:
@@ -52,6 +56,27 @@ class Database:
             async with AsyncSession(self.engine, expire_on_commit=False) as session, session.begin():
                 yield session
 
+    async def transact(self, work: Callable[[Connection], Result]) -> Result:
+        """`work` as one write transaction: commits when it returns, rolls back when it raises.
+
+        For the few places where the cost counts: on SQLite all of it is one hop to a thread, where a session takes one
+        for each statement (measured: 16 deliveries in one commit cost half).
+        """
+        if self.dialect == "sqlite":
+            async with self._writer:
+                return await asyncio.to_thread(self._transact, work)
+        async with self.engine.begin() as connection:
+            return await connection.run_sync(work)
+
+    def _transact(self, work: Callable[[Connection], Result]) -> Result:
+        with self._plain_engine.begin() as connection:
+            return work(connection)
+
+    @cached_property
+    def _plain_engine(self) -> Engine:
+        url = make_url(self.url).set(drivername="sqlite")
+        return _listening(create_engine(url, connect_args={**_SQLITE_ARGUMENTS, "check_same_thread": False}))
+
     async def ping(self) -> bool:
         async with self.read() as session:
             await session.execute(text("SELECT 1"))
@@ -59,6 +84,8 @@ class Database:
 
     async def aclose(self) -> None:
         await self.engine.dispose()
+        if self.dialect == "sqlite":
+            self._plain_engine.dispose()
 
 
 def _create_engine(url: str) -> AsyncEngine:
@@ -66,14 +93,8 @@ def _create_engine(url: str) -> AsyncEngine:
     if parsed.get_backend_name() == "sqlite":
         if parsed.database and parsed.database != ":memory:":
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = create_async_engine(
-            url,
-            pool_size=8,
-            max_overflow=8,
-            connect_args={"isolation_level": None, "timeout": BUSY_TIMEOUT_MS / 1000},
-        )
-        event.listen(engine.sync_engine, "connect", _set_pragmas)
-        event.listen(engine.sync_engine, "begin", _begin)
+        engine = create_async_engine(url, pool_size=8, max_overflow=8, connect_args=_SQLITE_ARGUMENTS)
+        _listening(engine.sync_engine)
         return engine
     return create_async_engine(
         url,
@@ -91,6 +112,12 @@ def _create_engine(url: str) -> AsyncEngine:
             },
         },
     )
+
+
+def _listening(engine: Engine) -> Engine:
+    event.listen(engine, "connect", _set_pragmas)
+    event.listen(engine, "begin", _begin)
+    return engine
 
 
 def _set_pragmas(connection: Any, _record: Any) -> None:

@@ -15,22 +15,19 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any, Literal
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, NullPool, event, text
-from sqlalchemy.engine import make_url
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.domain.errors import IssuewrightError, SettingsError
+from app.db import schema
+from app.db.schema import newer_schema, schema_engine, schema_state, sqlite_path
+from app.domain.errors import IssuewrightError
 
-SchemaState = Literal["current", "older", "newer", "empty"]
 LOCK_TIMEOUT_S = 60
-STEPS = Path(__file__).resolve().parents[2] / "migrations"
-"""Installed beside `app`."""
 _ADVISORY_LOCK = 0x1557_3E17
 """Any number, as long as every release uses the same one."""
 
@@ -46,7 +43,7 @@ async def migrate(url: str) -> list[str]:
     moment it leaves the old schema. Raises SettingsError for a database newer than this release, MigrationFailed when
     a check fails.
     """
-    path = _sqlite_path(url)
+    path = sqlite_path(url)
     if path is None:
         return await _upgrade(url)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,42 +53,10 @@ async def migrate(url: str) -> list[str]:
         return await _upgrade(url)
 
 
-async def schema_state(url: str) -> SchemaState:
-    """How the database's schema compares with this release's. Changes nothing, makes no file."""
-    path = _sqlite_path(url)
-    if path is not None and not path.exists():
-        return "empty"
-    engine = _engine(url)
-    try:
-        async with engine.connect() as connection:
-            at = await connection.run_sync(
-                lambda sync: MigrationContext.configure(sync).get_current_revision()
-            )
-    finally:
-        await engine.dispose()
-    script = ScriptDirectory.from_config(_config())
-    if at is None:
-        return "empty"
-    if at == script.get_current_head():
-        return "current"
-    return "older" if at in {one.revision for one in script.walk_revisions()} else "newer"
-
-
-async def require_current_schema(url: str) -> None:
-    """For processes that serve. Raises SettingsError saying what to run."""
-    state = await schema_state(url)
-    if state in {"older", "empty"}:
-        raise SettingsError(
-            "DATABASE_URL: the database is not at this release's schema; run `issuewright migrate`"
-        )
-    if state == "newer":
-        raise _newer()
-
-
 @asynccontextmanager
 async def migration_transaction(url: str) -> AsyncIterator[AsyncConnection]:
     """One transaction in which the schema may be changed; committed only when no foreign key is broken."""
-    engine = _engine(url)
+    engine = schema_engine(url)
     try:
         async with engine.connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
@@ -119,7 +84,7 @@ def _upgrade_on(connection: Connection) -> list[str]:
     before = MigrationContext.configure(connection).get_current_revision()
     known = [one.revision for one in script.walk_revisions()][::-1]
     if before is not None and before not in known:
-        raise _newer()
+        raise newer_schema()
     pending = known[known.index(before) + 1 :] if before else known
     if pending:
         config.attributes["connection"] = connection
@@ -129,56 +94,12 @@ def _upgrade_on(connection: Connection) -> list[str]:
 
 def _config() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(STEPS).replace("%", "%%"))
+    config.set_main_option("script_location", str(schema.STEPS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
 
 
-def _newer() -> SettingsError:
-    return SettingsError(
-        "DATABASE_URL: the database was made by a newer release of issuewright; install that release, or restore the "
-        "backup beside the database"
-    )
-
-
 # ------------------------------------------------------------ SQLite
-
-
-def _sqlite_path(url: str) -> Path | None:
-    parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite":
-        return None
-    if not parsed.database or parsed.database == ":memory:":
-        raise SettingsError("DATABASE_URL: SQLite needs a file")
-    return Path(parsed.database)
-
-
-def _engine(url: str) -> AsyncEngine:
-    if make_url(url).get_backend_name() != "sqlite":
-        settings = {
-            "statement_timeout": "600000",
-            "lock_timeout": "5000",
-            "application_name": "issuewright-migrate",
-        }
-        return create_async_engine(
-            url, poolclass=NullPool, connect_args={"timeout": 5, "server_settings": settings}
-        )
-    engine = create_async_engine(
-        url, poolclass=NullPool, connect_args={"isolation_level": None, "timeout": 30}
-    )
-    event.listen(engine.sync_engine, "connect", _set_pragmas)
-    event.listen(engine.sync_engine, "begin", _begin)
-    return engine
-
-
-def _set_pragmas(connection: Any, _record: Any) -> None:
-    with closing(connection.cursor()) as cursor:
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=OFF"):
-            cursor.execute(f"PRAGMA {pragma}")
-
-
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 @asynccontextmanager

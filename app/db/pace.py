@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 
 from app.db.engine import Database
-from app.db.installations import BURST, claim_write, find_installation, record_pause
+from app.db.installations import find_installation
+from app.db.writes import claim_write, record_pause, take_turn
 from app.domain.errors import RetryAt
 from app.domain.ids import InstallationId
+from app.domain.pace import Urgency
 
 _SHORT = timedelta(seconds=1.2)
-"""Waits up to this are waited out in place; longer ones become a stored time to come back."""
+"""Waits up to this, in all, are waited out in place; longer ones become a stored time to come back."""
 
-_background: ContextVar[bool] = ContextVar("background_writes", default=False)
+_urgency: ContextVar[Urgency] = ContextVar("urgency_of_writes", default=Urgency.WORK)
 
 
 @contextmanager
-def in_background() -> Iterator[None]:
-    """Writes in here keep a full second between each other, so that the burst is left to work people wait for."""
-    token = _background.set(True)
+def writing(urgency: Urgency) -> Iterator[None]:
+    """What the writes in here are for, and so what goes before them."""
+    token = _urgency.set(urgency)
     try:
         yield
     finally:
-        _background.reset(token)
+        _urgency.reset(token)
 
 
 class DatabasePace:
-    """Implements `app.github.pace.Pace`."""
+    """Implements `app.github.pace.Pace`. `clock` and `sleep` (seconds) belong together."""
 
-    def __init__(self, db: Database, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        db: Database,
+        clock: Callable[[], datetime],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._db = db
         self._clock = clock
+        self._sleep = sleep
 
     async def before_read(self, installation_id: InstallationId) -> None:
         async with self._db.read() as session:
@@ -45,16 +53,22 @@ class DatabasePace:
             )
 
     async def before_write(self, installation_id: InstallationId) -> None:
-        burst = timedelta(0) if _background.get() else BURST
+        urgency = _urgency.get()
+        # Nobody waits for an edit that the next one replaces, and holding a step for it helps nobody.
+        patience = timedelta(0) if urgency is Urgency.PROGRESS else _SHORT
         while True:
             now = self._clock()
             async with self._db.write() as session:
-                free_at = await claim_write(session, installation_id, now, burst)
+                free_at = await claim_write(session, installation_id, now, urgency)
             if free_at is None:
                 return
-            if free_at - now > _SHORT:
-                raise RetryAt("writes to this installation keep their pace", free_at, scope="installation")
-            await asyncio.sleep(max((free_at - now).total_seconds(), 0.01))
+            wait = max(free_at - now, timedelta(milliseconds=10))
+            if wait > patience:
+                async with self._db.write() as session:
+                    turn_at = await take_turn(session, installation_id, urgency, free_at)
+                raise RetryAt("writes to this installation keep their pace", turn_at, scope="installation")
+            patience -= wait
+            await self._sleep(wait.total_seconds())
 
     async def after_limit(self, installation_id: InstallationId, at: datetime) -> None:
         async with self._db.write() as session:

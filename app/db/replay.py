@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import and_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
@@ -24,6 +25,9 @@ async def list_deliveries(
     return (await session.scalars(statement)).all()
 
 
+_AS_NEW: dict[str, Any] = {"state": DeliveryState.RECEIVED, "reason": None, "handled_at": None, "attempts": 0}
+
+
 async def record_replay(session: AsyncSession, delivery_id: str, now: datetime) -> bool:
     """Back to `received`, as if it had just come in; False when there is no such delivery.
 
@@ -33,7 +37,21 @@ async def record_replay(session: AsyncSession, delivery_id: str, now: datetime) 
     statement = (
         update(Delivery)
         .where(Delivery.id == delivery_id)
-        .values(state=DeliveryState.RECEIVED, reason=None, handled_at=None, not_before_at=now, attempts=0)
+        .values(**_AS_NEW, not_before_at=now)
         .returning(Delivery.id)
     )
     return (await session.execute(statement)).scalar_one_or_none() is not None
+
+
+async def record_failed_replay(session: AsyncSession, since: datetime | None, now: datetime) -> list[str]:
+    """The same for all that failed, of those received at or after `since`. Returns their GUIDs, oldest first."""
+    failed = Delivery.state == DeliveryState.FAILED
+    which = failed if since is None else and_(failed, Delivery.received_at >= since)
+    statement = (
+        update(Delivery)
+        .where(which)
+        .values(**_AS_NEW, not_before_at=now)
+        .returning(Delivery.id, Delivery.received_at)
+    )
+    rows = (await session.execute(statement)).all()
+    return [row.id for row in sorted(rows, key=lambda row: (row.received_at, row.id))]

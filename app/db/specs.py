@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import and_, or_, select, update
+from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
@@ -17,7 +17,9 @@ from app.domain.ids import SpecId, new_spec_id, new_task_id
 from app.domain.states import SPEC_LIVE, SPEC_MOVES, Flow, SpecState, TaskState, sources_of
 
 LEASE = timedelta(seconds=90)
-RENEW_EVERY_S = 30.0
+"""Unless a caller names another: LEASE_S."""
+TOLD_LATE = timedelta(days=30)
+"""How long after its end an outcome that could not be told is still news."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class NewSpec:
     trigger_label: str
     labeler_id: int
     labeler_login: str
+    trigger_label_id: int | None = None
+    labeled_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,15 @@ async def find_spec_of_trigger(
     return (await session.execute(statement)).scalar_one_or_none()
 
 
+async def find_newest_label_event(session: AsyncSession, repo_id: int, issue_number: int) -> datetime | None:
+    """When the newest label event that made a spec of this issue happened, by GitHub's clock."""
+    statement = select(func.max(Spec.labeled_at)).where(
+        Spec.repo_id == repo_id, Spec.issue_number == issue_number
+    )
+    newest: datetime | None = await session.scalar(statement)
+    return newest
+
+
 async def find_spec_of_pull(session: AsyncSession, repo_id: int, pull_number: int) -> Spec | None:
     statement = (
         select(Spec)
@@ -128,6 +141,16 @@ async def find_spec_of_check(session: AsyncSession, repo_id: int, check_run_id: 
     return (await session.execute(statement)).scalars().first()
 
 
+async def find_spec_of_head(session: AsyncSession, repo_id: int, head_sha: str) -> Spec | None:
+    """The spec with a check run on that commit."""
+    statement = (
+        select(Spec)
+        .join(CheckRun, CheckRun.spec_id == Spec.id)
+        .where(Spec.repo_id == repo_id, CheckRun.head_sha == head_sha)
+    )
+    return (await session.execute(statement)).scalars().first()
+
+
 async def list_live_of(
     session: AsyncSession, *, installation_id: int | None = None, repo_ids: Sequence[int] = ()
 ) -> list[Spec]:
@@ -142,23 +165,25 @@ def _needs_a_step(now: datetime) -> Any:
     return and_(Spec.concluded_at.is_(None), or_(Spec.version > Spec.stepped_version, Spec.due_at <= now))
 
 
+def _is_free(now: datetime) -> Any:
+    """Let go of, or past its time. A holder that let go may have had a clock that is ahead of ours."""
+    return or_(Spec.lease_owner.is_(None), Spec.lease_until_at <= now)
+
+
 async def list_due(session: AsyncSession, now: datetime, limit: int = 50) -> list[SpecId]:
     """Specs that want a step and that nobody holds, the longest waiting first."""
-    statement = (
-        select(Spec.id)
-        .where(_needs_a_step(now), Spec.lease_until_at <= now)
-        .order_by(Spec.due_at)
-        .limit(limit)
-    )
+    statement = select(Spec.id).where(_needs_a_step(now), _is_free(now)).order_by(Spec.due_at).limit(limit)
     return [SpecId(spec_id) for spec_id in (await session.execute(statement)).scalars()]
 
 
-async def claim_spec(session: AsyncSession, spec_id: str, owner: str, now: datetime) -> Claim | None:
+async def claim_spec(
+    session: AsyncSession, spec_id: str, owner: str, now: datetime, *, lease: timedelta = LEASE
+) -> Claim | None:
     """Take the lease if the spec wants a step and nobody holds it. One statement, so only one caller wins."""
     statement = (
         update(Spec)
-        .where(Spec.id == spec_id, Spec.lease_until_at <= now, _needs_a_step(now))
-        .values(fence=Spec.fence + 1, lease_owner=owner, lease_until_at=now + LEASE)
+        .where(Spec.id == spec_id, _is_free(now), _needs_a_step(now))
+        .values(fence=Spec.fence + 1, lease_owner=owner, lease_until_at=now + lease)
         .returning(Spec.fence, Spec.version)
     )
     row = (await session.execute(statement)).one_or_none()
@@ -168,11 +193,13 @@ async def claim_spec(session: AsyncSession, spec_id: str, owner: str, now: datet
     return Claim(spec=spec, fence=row.fence, version=row.version)
 
 
-async def renew_lease(session: AsyncSession, spec_id: str, fence: int, now: datetime) -> bool:
+async def renew_lease(
+    session: AsyncSession, spec_id: str, fence: int, now: datetime, *, lease: timedelta = LEASE
+) -> bool:
     statement = (
         update(Spec)
         .where(Spec.id == spec_id, Spec.fence == fence)
-        .values(lease_until_at=now + LEASE)
+        .values(lease_until_at=now + lease)
         .returning(Spec.id)
     )
     return (await session.execute(statement)).scalar_one_or_none() is not None
@@ -194,7 +221,7 @@ async def save_spec(
 
 
 async def release_spec(
-    session: AsyncSession, claim: Claim, due_at: datetime, failures: int, now: datetime
+    session: AsyncSession, claim: Claim, due_at: datetime, failures: int, now: datetime, *, deferrals: int = 0
 ) -> bool:
     """End a step: what it had seen counts as stepped. False when fenced off. A newer version stays due at once."""
     statement = (
@@ -204,6 +231,7 @@ async def release_spec(
             stepped_version=claim.version,
             due_at=due_at,
             failures=failures,
+            deferrals=deferrals,
             lease_until_at=now,
             lease_owner=None,
         )
@@ -253,7 +281,8 @@ async def record_retry(session: AsyncSession, spec_id: str, now: datetime) -> bo
         .where(Spec.id == spec_id, Spec.state.in_(sources_of(SPEC_MOVES, SpecState.QUEUED)), Spec.concluded_at.is_not(None))
         .values(
             state=SpecState.QUEUED, outcome=None, outcome_detail=None, cancel_reason=None, cancel_asked_at=None,
-            concluded_at=None, ended_at=None, failures=0, notes=[], pull_ready_at=None, branch_attempts=0,
+            concluded_at=None, ended_at=None, failures=0, deferrals=0, notes=[], pull_ready_at=None,
+            branch_attempts=0, status_refused_at=None,
             version=Spec.version + 1, due_at=now, updated_at=now,
         )
         .returning(Spec.id)
@@ -266,3 +295,23 @@ async def record_retry(session: AsyncSession, spec_id: str, now: datetime) -> bo
         .values(state=TaskState.PENDING, attempts=0, reason=None, updated_at=now)
     )
     return True
+
+
+async def record_access_back(session: AsyncSession, installation_id: int, now: datetime) -> list[str]:
+    """Access came back, or grew: what people could not be told of this installation's specs is tried again now.
+    Returns the specs that this wakes.
+    """
+    statement = (
+        update(Spec)
+        .where(
+            Spec.installation_id == installation_id,
+            or_(Spec.status_untold.is_not(None), Spec.check_untold.is_not(None)),
+            or_(Spec.ended_at.is_(None), Spec.ended_at > now - TOLD_LATE),
+        )
+        .values(
+            status_untold=None, status_refused_at=None, check_untold=None, concluded_at=None,
+            version=Spec.version + 1, updated_at=now,
+        )
+        .returning(Spec.id)
+    )  # fmt: skip
+    return list((await session.execute(statement)).scalars())

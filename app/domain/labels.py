@@ -33,6 +33,13 @@ class LabelNames:
         )
 
 
+def carries_label(names: tuple[str, ...], ids: tuple[int, ...], label_id: int | None, name: str) -> bool:
+    """Whether an issue with these labels carries that one: by its number where it is known, since it may have been
+    renamed, else by name.
+    """
+    return label_id in ids if label_id is not None and ids else has_label(names, name)
+
+
 def has_label(labels: tuple[str, ...], name: str) -> bool:
     folded = name.casefold()
     return any(label.casefold() == folded for label in labels)

@@ -7,6 +7,7 @@ from app.domain.sanitize import escape_markdown
 
 NO_WRITE = "no-write"
 NO_PLANNING = "no-planning"
+NO_RETRY = "no-retry"
 
 
 def render_no_write(key: str, login: str, label: str) -> str:
@@ -20,6 +21,20 @@ def render_no_planning(key: str, label: str, quick: str) -> str:
     return (
         f"{notice_marker(key)}\n**Not started.** `{label}` asks for a plan first, which this version can't make yet. "
         f"Set `{quick}` to have the issue worked on as one task."
+    )
+
+
+def render_label_unheard(key: str, label: str) -> str:
+    return (
+        f"{notice_marker(key)}\n**Not started.** `{label}` was set here, but the event never arrived, so who set it and "
+        f"what the issue said at that moment are not known. Remove `{label}` and set it again to start."
+    )
+
+
+def render_no_retry(key: str, login: str) -> str:
+    return (
+        f"{notice_marker(key)}\n**Nothing to try again.** {escape_markdown(login)} asked for it, but this work has ended "
+        "well. For more work, say what is missing in an issue and label it."
     )
 
 
@@ -47,11 +62,14 @@ CANCEL_TEXTS = {
 }
 NO_CHANGES = "The agent ended without changing a file. The pull request was closed and its branch deleted; the issue stays open."
 KEPT = "What the agent had done is kept: `issuewright specs bundle {spec_id}`."
+SAVED_BEFORE = "What it had saved before that is on the branch."
 SANDBOX_LOST = "The sandbox ended without handing back a result ({reason})."
 INTERNAL = "Something in Issuewright itself failed {times} times in a row ({what}). The operator's log has the details."
 DENIED = "It could not be done: {message}"
 LABELER_LOST = "{login} no longer has write access to this repository."
 NO_REVIEWER = "A review by {login} could not be requested: GitHub refuses them as a reviewer."
+NO_STATUS = "The status comment on the issue could not be written: {reason}"
+NO_CHECK = "The check run could not be written: {reason}"
 NO_DRAFT = "The pull request was opened ready at once, since drafts are not available in this repository."
 LFS_NOTE = "Files kept in Git LFS were not there for the agent, only their pointers."
 NO_MODEL = (

@@ -149,6 +149,10 @@ class Issue:
     author: User | None
     locked: bool = False
     html_url: str = ""
+    updated_at: str = ""
+    """GitHub's own text of the time."""
+    label_ids: tuple[int, ...] = ()
+    """The numbers of `labels`, as far as GitHub says them: a label keeps its number when it is renamed."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +232,28 @@ class Identity:
         return f"{self.bot_user_id}+{self.bot_login}@users.noreply.github.com"
 
 
+@dataclass(frozen=True)
+class HookDelivery:
+    """One attempt to send us a webhook, as GitHub lists it. A redelivery carries the GUID of the first attempt."""
+
+    delivery_id: int
+    guid: str
+    delivered_at: datetime
+    status_code: int
+    """What our webhook, or something before it, answered; 0 when no answer came."""
+    redelivery: bool
+
+    @property
+    def succeeded(self) -> bool:
+        return 200 <= self.status_code < 300
+
+
+@dataclass(frozen=True)
+class HookPage:
+    deliveries: tuple[HookDelivery, ...]
+    next_cursor: str | None
+
+
 class GitHub(Protocol):
     """All that is read from and written to GitHub. Raises RetryAt, Gone, Denied, Refused or Unexpected, nothing else.
 
@@ -268,6 +294,11 @@ class GitHub(Protocol):
     async def ensure_start_commit(self, repo: RepoRef, base_sha: str, message: str) -> str:
         """An empty commit on `base_sha` (same tree) made through the API, so that GitHub signs it; its sha."""
 
+    async def find_start_commit(
+        self, repo: RepoRef, branch: str, message: str, author_id: UserId
+    ) -> str | None:
+        """The newest of the last 100 commits of `branch` with exactly that message and that author."""
+
     async def ensure_branch(self, repo: RepoRef, name: str, sha: str) -> bool:
         """True when the branch stands on `sha` now (made here or before); False when the name is taken by
         another commit. Refused when the name can't exist (a branch `feature` blocks `feature/x`).
@@ -302,4 +333,14 @@ class GitHub(Protocol):
     async def fetch_mirror(self, repo: RepoRef, mirror: Path) -> None:
         """Bring the bare mirror repository at `mirror` up to date (clone it when missing); read-only on GitHub."""
 
+    async def fetch_labeled_issues(self, repo: RepoRef, label: str) -> tuple[Issue, ...]:
+        """The open issues (no pull requests) that carry the label, newest first."""
+
+    async def fetch_labeled_at(self, repo: RepoRef, number: IssueNumber, label: str) -> datetime | None:
+        """When the label was set the last time, by GitHub's clock to the second; None when its events don't say."""
+
+    async def fetch_hook_deliveries(self, cursor: str | None) -> HookPage:
+        """What was sent to our webhook in the last three days, newest first, a page at a time."""
+
+    async def ensure_redelivered(self, delivery_id: int) -> None: ...
     async def aclose(self) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.domain.markers import status_marker
+from app.domain.notices import NO_CHECK, NO_STATUS
 from app.domain.ports import CheckOutput
 from app.domain.sanitize import (
     MAX_BODY,
@@ -68,13 +69,26 @@ def render_status(view: SpecView) -> str:
     ]
     if view.outcome_detail:
         parts += ["", neutralize_agent_text(view.outcome_detail, 12_000)]
-    parts += [f"\n> {note}" for note in view.notes]
+    parts += [f"\n> {note}" for note in _notes(view)]
     summaries = [task for task in view.tasks if task.summary]
     for task in summaries:
         text = neutralize_agent_text(task.summary, 12_000)
         parts += ["", "<details><summary>What the agent says</summary>", "", text, "", "</details>"]
     parts += ["", *_endorsed(view), "", f"<sub>{_next_hint(view)} · {view.spec_id}</sub>"]
     return cut_text("\n".join(parts), MAX_BODY)
+
+
+def _notes(view: SpecView) -> list[str]:
+    if not view.check_untold:
+        return list(view.notes)
+    return [*view.notes, NO_CHECK.format(reason=escape_markdown(sanitize_line(view.check_untold, 300)))]
+
+
+def status_missing(view: SpecView) -> str:
+    """Said where people look instead, when the status comment can't be written; else empty."""
+    if not view.status_untold:
+        return ""
+    return NO_STATUS.format(reason=escape_markdown(sanitize_line(view.status_untold, 300)))
 
 
 def _facts(view: SpecView) -> list[str]:
@@ -152,11 +166,12 @@ def render_check(view: SpecView, details_url: str) -> CheckOutput:
     outcome = view.outcome if done else None
     summary = [f"Issue #{view.issue_number}, branch `{view.branch}`.", ""]
     if outcome is None:
-        summary.append(
-            "The agent is at work in its sandbox. The status comment on the issue shows how it goes."
-        )
+        where = status_missing(view) or "The status comment on the issue shows how it goes."
+        summary.append(f"The agent is at work in its sandbox. {where}")
     if view.outcome_detail and outcome is not None:
         summary.append(neutralize_agent_text(view.outcome_detail, 20_000))
+    if view.status_untold and outcome is not None:
+        summary += [f"\n> {note}" for note in (*view.notes, status_missing(view))]
     reason = view.outcome_detail.split(":", 1)[0] if view.outcome_detail else ""
     conclusion = (
         None if outcome is None else conclusion_of(outcome, TIMED_OUT if "time limit" in reason else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from app.domain.markers import BODY_END, body_begin
+from app.domain.render import status_missing
 from app.domain.sanitize import (
     MAX_BODY,
     cut_text,
@@ -34,10 +35,11 @@ def render_pull_title(view: SpecView) -> str:
 
 
 def render_start_message(view: SpecView) -> str:
-    """Of the empty commit that starts the branch. It names the issue without closing it."""
-    return (
-        f"Start work on issue {view.issue_number}\n\nAn empty commit, so that the pull request can be opened."
-    )
+    """Of the empty commit that starts the branch. It names the issue without closing it, and the spec, by which the
+    branch is known again when the database has forgotten it.
+    """
+    why = "An empty commit, so that the pull request can be opened."
+    return f"Start work on issue {view.issue_number}\n\n{why}\n\nIssuewright-Spec: {view.spec_id}"
 
 
 def render_section(view: SpecView) -> str:
@@ -48,7 +50,8 @@ def render_section(view: SpecView) -> str:
         text = next((task.summary for task in reversed(view.tasks) if task.summary), "")
         lines += ["### Summary", "", neutralize_agent_text(text, _SECTION_ROOM - 4000) or "The work is done."]
     else:
-        lines += ["### Work in progress", "", "An agent works on this. Its status stands on the issue."]
+        where = status_missing(view) or "Its status stands on the issue."
+        lines += ["### Work in progress", "", f"An agent works on this. {where}"]
     lines += ["", "### Tasks", ""]
     for task in view.tasks:
         tick = "x" if task.state == "completed" else " "

@@ -66,7 +66,7 @@ def neutralize_agent_text(text: str, limit: int) -> str:
     text = sanitize_text(text)
     text = _MENTION.sub("@\u2060", text)
     text = re.sub(
-        r"\b(clos(?:e|es|ed)|fix(?:es|ed)?|resolv(?:e|es|ed))(\s*:?\s+)((?:[\w.-]+/[\w.-]+)?#\d+|https?://\S+/issues/\d+)",
+        r"\b(clos(?:e|es|ed)|fix(?:es|ed)?|resolv(?:e|es|ed))(\s*:?\s+)((?:[\w.-]+/[\w.-]+)?#\d+|GH-\d+|https?://\S+/issues/\d+)",
         lambda m: f"{m[1]}{m[2]}`{m[3]}`",
         text,
         flags=re.IGNORECASE,

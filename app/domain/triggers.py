@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from app.domain.labels import LabelNames
@@ -41,20 +42,25 @@ class Happening:
     pull_merged: bool = False
     check_run_id: int | None = None
     check_app_id: int | None = None
+    check_head_sha: str = ""
+    """Of a check suite: all check runs on that commit."""
     requested_action: str | None = None
     repositories: tuple[RepoFacts, ...] = ()
     repositories_removed: tuple[int, ...] = ()
     account_id: int | None = None
     account_login: str | None = None
+    target_app_id: int | None = None
+    """The App whose hook GitHub says this was sent to; None for other kinds of hook."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Work on an issue, if the sender may write and the label is still there."""
+    """Work on an issue, if the sender may write and the label is still there. `labeled_at` is GitHub's own time."""
 
     flow: Flow
     label: str
     trigger_key: str
+    labeled_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -97,14 +103,24 @@ class Ignored:
 Intent = Start | Cancel | PullEnded | PullReopened | Retry | Welcome | Forget | Ignored
 
 
-def decide_intent(happening: Happening, labels: LabelNames, own_bot_id: int | None) -> Intent:
-    """What a delivery asks for. Events of our own bot user never ask for anything (loops)."""
+OTHER_APP = "sent to the hook of another App"
+
+
+def decide_intent(
+    happening: Happening, labels: LabelNames, own_bot_id: int | None, own_app_id: int | None = None
+) -> Intent:
+    """What a delivery asks for. Events of our own bot user never ask for anything (loops), nor do those that were
+    sent to another App's hook (two Apps with one address and one secret).
+    """
+    if own_app_id is not None and happening.target_app_id not in {None, own_app_id}:
+        return Ignored(OTHER_APP)
     if own_bot_id is not None and happening.sender_id == own_bot_id:
         return Ignored("made by this App")
     table = {
         "issues": _decide_issue,
         "pull_request": _decide_pull,
         "check_run": _decide_check,
+        "check_suite": _decide_suite,
         "installation": _decide_installation,
         "installation_repositories": _decide_repositories,
     }
@@ -116,6 +132,13 @@ def decide_intent(happening: Happening, labels: LabelNames, own_bot_id: int | No
     return decide(happening, labels)
 
 
+def is_label(happening: Happening, label_id: int | None, name: str) -> bool:
+    """Whether the event is about that label: by its number, since it may be renamed, else by name."""
+    if happening.label_id is not None and label_id is not None:
+        return happening.label_id == label_id
+    return (happening.label or "").casefold() == name.casefold()
+
+
 def _decide_issue(happening: Happening, labels: LabelNames) -> Intent:
     if happening.repo is None or happening.issue_number is None:
         return Ignored("no repository or issue in the payload")
@@ -123,8 +146,9 @@ def _decide_issue(happening: Happening, labels: LabelNames) -> Intent:
     if action == "labeled":
         return _decide_labeled(happening, labels)
     if action == "unlabeled":
-        if happening.label is None or labels.flow_of(happening.label) is None:
-            return Ignored("another label was removed")
+        if happening.label is None:
+            return Ignored("no label in the payload")
+        # Whatever it is called by now: only the spec knows by which label it was started.
         return Cancel("label_removed")
     reasons = {"closed": "issue_closed", "deleted": "issue_deleted", "transferred": "issue_transferred"}
     if action in reasons:
@@ -144,7 +168,18 @@ def _decide_labeled(happening: Happening, labels: LabelNames) -> Intent:
         return Ignored("the person who labeled no longer exists")
     # The event has no id of its own; two hooks report it with the same label, moment and person.
     key = f"{happening.label_id or happening.label.casefold()}@{happening.issue_updated_at}:{happening.sender_id}"
-    return Start(flow=flow, label=happening.label, trigger_key=key)
+    return Start(
+        flow=flow, label=happening.label, trigger_key=key, labeled_at=moment_of(happening.issue_updated_at)
+    )
+
+
+def moment_of(text: str) -> datetime | None:
+    """GitHub's text of a time; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
 def _decide_pull(happening: Happening, _labels: LabelNames) -> Intent:
@@ -165,6 +200,15 @@ def _decide_check(happening: Happening, _labels: LabelNames) -> Intent:
     if happening.action == "requested_action" and happening.requested_action == "retry":
         return Retry()
     return Ignored(f"check_run.{happening.action} asks for nothing")
+
+
+def _decide_suite(happening: Happening, _labels: LabelNames) -> Intent:
+    """GitHub's "Re-run all checks"; it comes unasked to every App that may write checks."""
+    if happening.repo is None or not happening.check_head_sha:
+        return Ignored("no repository or commit in the payload")
+    if happening.action == "rerequested":
+        return Retry()
+    return Ignored(f"check_suite.{happening.action} asks for nothing")
 
 
 def _decide_installation(happening: Happening, _labels: LabelNames) -> Intent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -57,6 +57,15 @@ class SpecView:
     outcome_detail: str = ""
     cancel_asked: bool = False
     notes: tuple[str, ...] = ()
+    status_untold: str = ""
+    """Why the status comment can't be written, in GitHub's words."""
+    check_untold: str = ""
     tasks: tuple[TaskView, ...] = ()
     agent: AgentView | None = None
     cost_usd: float = 0.0
+
+
+def without_counters(view: SpecView) -> SpecView:
+    """The same view with every number that only grows left out: what differs here is news."""
+    agent = replace(view.agent, tools=0, last_tool="", cost_usd=0.0) if view.agent else None
+    return replace(view, agent=agent, cost_usd=0.0)

@@ -36,6 +36,8 @@ class GitHubAccess:
     app_id: int
     private_key_pem: str = field(repr=False)
     slug: str | None = None
+    patience_s: float = 20
+    """For one call with all its retries: well below a step's minute, also when an answer trickles."""
 
     @property
     def host(self) -> str:
@@ -67,17 +69,22 @@ class AppSigner:
 
     @cached_property
     def _key(self) -> RSAPrivateKey:
-        try:
-            key = load_pem_private_key(self._access.private_key_pem.encode(), password=None)
-        except (ValueError, TypeError, UnsupportedAlgorithm):
-            # Without the cause: its text could quote the key.
-            raise Denied("the App's private key can't be read", reason="credentials") from None
-        if not isinstance(key, RSAPrivateKey):
-            raise Denied("the App's private key is not an RSA key", reason="credentials")
-        return key
+        return load_private_key(self._access.private_key_pem)
 
     def sign(self) -> str:
         """A JWT for the App's own routes. Raises Denied when the key is unusable."""
         now = self._clock()
         claims = {"iss": str(self._access.app_id), "iat": now - _BACKDATED, "exp": now + _LIFETIME}
         return jwt.encode(claims, self._key, algorithm="RS256")
+
+
+def load_private_key(pem: str) -> RSAPrivateKey:
+    """The App's key from its PEM text. Raises Denied (`credentials`) for what is none."""
+    try:
+        key = load_pem_private_key(pem.encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        # Without the cause: its text could quote the key.
+        raise Denied("the App's private key can't be read", reason="credentials") from None
+    if not isinstance(key, RSAPrivateKey):
+        raise Denied("the App's private key is not an RSA key", reason="credentials")
+    return key

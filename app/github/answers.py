@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, TypeVar
 
 import httpx
@@ -39,6 +40,18 @@ def parse_entries(shape: type[Shape], response: httpx.Response, key: str | None)
     except ValidationError as error:
         raise _unlike(shape, error) from None
     return entries
+
+
+def parse_time(text: str) -> datetime:
+    """GitHub's text of a time, aware; Unexpected when it is none."""
+    moment: datetime | None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise Unexpected("GitHub's answer holds a time that is none")
+    return moment
 
 
 def _unlike(shape: Any, error: ValidationError) -> Unexpected:

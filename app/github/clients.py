@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 _TIMEOUT = httpx.Timeout(10, connect=5)
-_DEADLINE_S = 20
-"""For one call with all its retries: well below a step's minute, also when an answer trickles."""
-
 _RETRIES = 2
 _MISSING_PAUSES_S = (0.3, 0.8)
 """What an event names may not be readable yet in the moment after it."""
@@ -131,7 +128,7 @@ class Api:
     async def call(self, ask: Ask) -> httpx.Response:
         """One successful answer (2xx). Only reads are tried again, and a call whose token was refused."""
         try:
-            async with asyncio.timeout(_DEADLINE_S):
+            async with asyncio.timeout(self.access.patience_s):
                 return await self._call(ask)
         except TimeoutError:
             raise RetryAt("GitHub did not answer in time", self.clock() + SERVER_PAUSE) from None
@@ -174,13 +171,15 @@ class Api:
         try:
             return await self._follow(ask, token)
         except Denied as denied:
-            if denied.reason == "permission" and not token.whole:
-                # More may have been granted since: the next call asks again.
-                self.tokens.drop(ask.scope, token)
-            if denied.reason != "credentials":
+            # More may have been granted since a token that lacks something was made.
+            if denied.reason != "credentials" and not (denied.reason == "permission" and token.lacks):
                 raise
+            refused = denied
         self.tokens.drop(ask.scope, token)
-        return await self._follow(ask, await self.tokens.fetch(ask.scope))
+        fresh = await self.tokens.fetch(ask.scope)
+        if refused.reason == "permission" and fresh.lacks == token.lacks:
+            raise refused
+        return await self._follow(ask, fresh)
 
     async def _follow(self, ask: Ask, token: Token | None) -> httpx.Response:
         url, params = ask.path, dict(ask.params)

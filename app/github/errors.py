@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -83,7 +84,7 @@ def classify_response(response: httpx.Response, now: datetime) -> OutsideError:
     if status >= 500 or status == 408:
         verdict = RetryAt(text, now + SERVER_PAUSE)
     elif status in {403, 429}:
-        verdict = _limit(response, said, now, text) or _denial(said, text)
+        verdict = _limit(response, said, now, text) or _denial(said, text + _missing_permission(response))
     elif status == 401:
         verdict = Denied(text, reason="credentials")
     elif status in {404, 410, 451}:
@@ -114,6 +115,13 @@ def _limit(response: httpx.Response, said: str, now: datetime, text: str) -> Ret
 def _pause(text: str, at: datetime, now: datetime) -> RetryAt:
     bounded = min(max(at, now + timedelta(seconds=1)), now + LONGEST_PAUSE)
     return RetryAt(text, bounded, scope="installation")
+
+
+def _missing_permission(response: httpx.Response) -> str:
+    """What GitHub names in a header only (`checks=write; contents=read`): people need to read it."""
+    accepted = response.headers.get("x-accepted-github-permissions", "")
+    usable = re.fullmatch(r"[a-z_=;, -]{1,200}", accepted)
+    return f" (needed: {accepted.replace('=', ': ')})" if usable else ""
 
 
 def _denial(said: str, text: str) -> Denied:

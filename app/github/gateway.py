@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from app.github.access import Clock, GitHubAccess
 from app.github.checks import Checks
 from app.github.clients import Api, CallSeen, OnCall
+from app.github.hook_deliveries import HookDeliveries
 from app.github.issues import Issues
 from app.github.pace import Pace
 from app.github.pulls import Pulls
@@ -16,7 +17,7 @@ from app.github.transfer import Transfer
 __all__ = ["CallSeen", "GitHubAccess", "GitHubGateway", "OnCall"]
 
 
-class GitHubGateway(Issues, Refs, Pulls, Checks, Transfer):
+class GitHubGateway(Issues, Refs, Pulls, Checks, Transfer, HookDeliveries):
     """Implements `ports.GitHub`. Safe to share by all tasks of one event loop; close it with `aclose`.
 
     `clock` gives the time now (aware UTC), `pace` holds calls back per installation, `on_call` sees every request.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from app.domain.triggers import Happening, RepoFacts
 from app.github.events import (
     CheckRunEvent,
+    CheckSuiteEvent,
     InstallationEvent,
     InstallationRepositoriesEvent,
     IssueCommentEvent,
@@ -18,9 +20,13 @@ from app.github.events import (
 from app.github.parts import InstallationPart, IssuePart, LabelPart, RepositoryPart
 from app.github.payloads import Parsed
 
+_NO_HEADERS: Mapping[str, str] = {}
 
-def to_happening(parsed: Parsed) -> Happening:
-    """The same delivery as the domain sees it; what the event does not say stays at its default."""
+
+def to_happening(parsed: Parsed, headers: Mapping[str, str] = _NO_HEADERS) -> Happening:
+    """The same delivery as the domain sees it; what the event does not say stays at its default. `headers` are those
+    that were kept, in lower case.
+    """
     facts = Happening(
         event=parsed.event,
         action=parsed.action,
@@ -29,6 +35,7 @@ def to_happening(parsed: Parsed) -> Happening:
         sender_id=parsed.sender.id if parsed.sender else None,
         sender_login=parsed.sender.login if parsed.sender else "",
         sender_type=parsed.sender.type if parsed.sender else "",
+        target_app_id=_target_app(headers),
     )
     detail = parsed.detail
     if isinstance(detail, IssueEvent | IssueCommentEvent):
@@ -40,6 +47,10 @@ def to_happening(parsed: Parsed) -> Happening:
         facts = _with_label(facts, detail.label)
     if isinstance(detail, CheckRunEvent):
         facts = _with_check(facts, detail)
+    if isinstance(detail, CheckSuiteEvent):
+        suite = detail.check_suite
+        app_id = suite.app.id if suite.app else None
+        facts = replace(facts, check_app_id=app_id, check_head_sha=suite.head_sha)
     if isinstance(detail, InstallationEvent):
         facts = replace(facts, repositories=tuple(map(_repo, detail.repositories or ())))
         facts = _with_account(facts, detail.installation)
@@ -51,6 +62,13 @@ def to_happening(parsed: Parsed) -> Happening:
         )
         facts = _with_account(facts, detail.installation)
     return facts
+
+
+def _target_app(headers: Mapping[str, str]) -> int | None:
+    """Whose hook GitHub says it sent this to; None for hooks of repositories and organizations."""
+    app = headers.get("x-github-hook-installation-target-id", "")
+    of_app = headers.get("x-github-hook-installation-target-type") == "integration"
+    return int(app) if of_app and app.isascii() and app.isdigit() and len(app) < 19 else None
 
 
 def _repo(part: RepositoryPart) -> RepoFacts:

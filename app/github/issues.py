@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from app.domain.errors import Gone, Refused, Unexpected
 from app.domain.ids import IssueNumber, UserId
 from app.domain.ports import Comment, Identity, Issue, RepoRef, User
+from app.github.answers import parse_time
 from app.github.apps import Apps
 from app.github.clients import Ask, work_on
 from app.github.family import check_body, repo_path, same_text
-from app.github.parts import CommentPart, IssuePart, LabelPart
+from app.github.parts import CommentPart, IssueEventPart, IssuePart, LabelPart
 
 _MAX_LABEL_DESCRIPTION = 100
 _LOOK_BACK = timedelta(minutes=10)
@@ -23,6 +24,24 @@ class Issues(Apps):
     async def fetch_issue(self, repo: RepoRef, number: IssueNumber) -> Issue:
         """The live issue. Gone when it was deleted, transferred, or issues are switched off."""
         return _issue(await self._api.fetch(IssuePart, _issue_ask(repo, number)))
+
+    async def fetch_labeled_issues(self, repo: RepoRef, label: str) -> tuple[Issue, ...]:
+        """The open issues (no pull requests) that carry the label, newest first."""
+        params: dict[str, str | int] = {"state": "open", "labels": label}
+        ask = Ask("GET", repo_path(repo, "issues"), work_on(repo), params=params)
+        listed = await self._api.pages(IssuePart, ask)
+        return tuple(_issue(part) for part in listed if part.pull_request is None)
+
+    async def fetch_labeled_at(self, repo: RepoRef, number: IssueNumber, label: str) -> datetime | None:
+        """When the label was set the last time, by GitHub's clock to the second; None when its events don't say."""
+        ask = Ask("GET", repo_path(repo, "issues", number, "events"), work_on(repo))
+        moments = [
+            parse_time(event.created_at)
+            for event in await self._api.pages(IssueEventPart, ask)
+            if event.event == "labeled" and event.label is not None
+            if event.label.name.casefold() == label.casefold()
+        ]
+        return max(moments, default=None)
 
     async def ensure_issue_closed(self, repo: RepoRef, number: IssueNumber) -> None:
         found = await self._api.fetch(IssuePart, _issue_ask(repo, number))
@@ -146,4 +165,6 @@ def _issue(part: IssuePart) -> Issue:
         author=User(UserId(part.user.id), part.user.login, part.user.type) if part.user else None,
         locked=part.locked,
         html_url=part.html_url,
+        updated_at=part.updated_at,
+        label_ids=tuple(label.id for label in part.labels if label.id is not None),
     )

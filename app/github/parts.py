@@ -88,6 +88,15 @@ class IssuePart:
 
 
 @dataclass(frozen=True)
+class IssueEventPart:
+    """One line of an issue's history; `label` only where the event is about one, and without its number."""
+
+    event: str
+    created_at: str
+    label: LabelPart | None = None
+
+
+@dataclass(frozen=True)
 class CommentPart:
     """A comment on an issue or on a pull request's conversation."""
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import httpx
 
 from app.domain.errors import Gone, Refused, Unexpected
+from app.domain.ids import UserId
 from app.domain.ports import Branch, RepoRef
 from app.github.answers import parse_answer
 from app.github.clients import Ask, work_on
 from app.github.family import Family, quoted, repo_path
+from app.github.parts import Account
 
 _HEADS = "refs/heads/"
 
@@ -32,6 +34,20 @@ class _RefPart:
 class _CommitPart:
     sha: str
     tree: _ObjectPart
+
+
+@dataclass(frozen=True)
+class _MessagePart:
+    message: str
+
+
+@dataclass(frozen=True)
+class _HistoryPart:
+    """An entry of a branch's history; `author` is null for somebody who has no account."""
+
+    sha: str
+    commit: _MessagePart
+    author: Account | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +139,21 @@ class Refs(Family):
             _CommitPart, Ask("POST", repo_path(repo, "git/commits"), scope, json=body)
         )
         return made.sha
+
+    async def find_start_commit(
+        self, repo: RepoRef, branch: str, message: str, author_id: UserId
+    ) -> str | None:
+        """The newest of the last 100 commits of `branch` with exactly that message and that author."""
+        params: dict[str, str | int] = {"sha": branch, "per_page": 100}
+        try:
+            answer = await self._api.call(Ask("GET", repo_path(repo, "commits"), work_on(repo), params))
+        except Gone:
+            return None
+        for found in parse_answer(list[_HistoryPart], answer):
+            of_author = found.author is not None and found.author.id == author_id
+            if of_author and found.commit.message.strip() == message.strip():
+                return found.sha
+        return None
 
     async def ensure_branch(self, repo: RepoRef, name: str, sha: str) -> bool:
         """True when the branch stands on `sha` now; False when the name is taken by another commit.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -55,11 +55,11 @@ class Scope:
 
 @dataclass(frozen=True)
 class Token:
-    """`whole` is false when the installation grants less than the purpose asks for."""
+    """`lacks`: permissions that the purpose asks for and the installation does not grant, by name and level granted."""
 
     value: str = field(repr=False)
     expires_at: datetime
-    whole: bool = True
+    lacks: frozenset[tuple[str, str]] = frozenset()
 
 
 AppCall = Callable[[str, str, Mapping[str, Any] | None], Awaitable[Any]]
@@ -119,7 +119,7 @@ class Tokens:
         scope = key[2]
         wanted = PERMISSIONS[scope.purpose]
         try:
-            token = await self._request(scope, wanted, whole=True)
+            token = await self._request(scope, wanted)
         except Refused as refused:
             token = await self._mint_less(scope, wanted, refused)
         now = self._clock()
@@ -132,21 +132,23 @@ class Tokens:
         granted = await self._granted(scope, wanted)
         if granted != dict(wanted):
             try:
-                return await self._request(scope, granted, whole=False)
+                token = await self._request(scope, granted)
+                less = {(name, granted.get(name, "")) for name in wanted if granted.get(name) != wanted[name]}
+                return replace(token, lacks=frozenset(less))
             except Refused as again:
                 refused = again
         if scope.repo_id is not None:
             raise Gone(f"the installation does not reach this repository: {refused}") from refused
         raise Denied(f"no token for this installation: {refused}") from refused
 
-    async def _request(self, scope: Scope, permissions: Mapping[str, str], *, whole: bool) -> Token:
+    async def _request(self, scope: Scope, permissions: Mapping[str, str]) -> Token:
         body: dict[str, Any] = {"permissions": dict(permissions)}
         if scope.repo_id is not None:
             body["repository_ids"] = [scope.repo_id]
         path = f"/app/installations/{scope.installation_id}/access_tokens"
         answer = await self._call_as_app("POST", path, body)
         try:
-            return Token(answer["token"], _aware(datetime.fromisoformat(answer["expires_at"])), whole)
+            return Token(answer["token"], _aware(datetime.fromisoformat(answer["expires_at"])))
         except (KeyError, TypeError, ValueError):
             raise Unexpected("GitHub's answer holds no token") from None
 

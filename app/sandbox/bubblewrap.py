@@ -10,6 +10,7 @@ import re
 import secrets
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,13 +81,7 @@ class BubblewrapSandboxes(LocalSandboxes):
         if code != 0:
             return Outcome((), text or f"{binary} --version ended with {code}")
         command = (str(binary), *(("--disable-userns",) if _version(text) >= (0, 8) else ()))
-        directory = await asyncio.to_thread(self._make_probe_directory)
-        try:
-            order = _probe_order(self._host, command)
-            argv = bwrap_command(order, directory, find_interpreter(), ["cat", "/proc/net/dev"])
-            code, text = await _run(argv)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, directory.path)
+        code, text = await self._run_inside(command, ["cat", "/proc/net/dev"], _nothing)
         if code != 0:
             return Outcome(command, text or f"{binary} ended with {code}")
         interfaces = {line.partition(":")[0].strip() for line in text.splitlines() if ":" in line}
@@ -95,6 +90,24 @@ class BubblewrapSandboxes(LocalSandboxes):
                 command, f"the sandbox has a network: {', '.join(sorted(interfaces)) or 'unknown'}"
             )
         return Outcome(command, "")
+
+    async def try_program(self, prepare: Callable[[Path], None], arguments: Sequence[str]) -> tuple[int, str]:
+        """Runs Python with `arguments` in a sandbox of its own, of which nothing stays; `prepare` may put files into
+        its payload directory. Exit code and output. Raises Denied when bubblewrap does not work here.
+        """
+        command = [str(find_interpreter().executable), "-I", *arguments]
+        return await self._run_inside(await self._bwrap(), command, prepare)
+
+    async def _run_inside(
+        self, bwrap: tuple[str, ...], command: list[str], prepare: Callable[[Path], None]
+    ) -> tuple[int, str]:
+        directory = await asyncio.to_thread(self._make_probe_directory)
+        try:
+            prepare(directory.payload)
+            order = _probe_order(self._host, bwrap)
+            return await _run(bwrap_command(order, directory, find_interpreter(), command))
+        finally:
+            await asyncio.to_thread(shutil.rmtree, directory.path)
 
     def _make_probe_directory(self) -> StateDir:
         """As a sandbox's, with nothing in it."""
@@ -106,6 +119,10 @@ class BubblewrapSandboxes(LocalSandboxes):
         directory.token.touch(mode=0o600)
         write_made_up_files(directory.etc)
         return directory
+
+
+def _nothing(_payload: Path) -> None:
+    """For a probe that needs no files."""
 
 
 def find_binaries() -> tuple[Path, ...]:

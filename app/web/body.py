@@ -63,12 +63,35 @@ async def stream_capped(request: Request, cap: int, chunk_s: float) -> AsyncIter
 
 
 async def read_capped(request: Request, cap: int, limit_s: float) -> bytes:
-    """The whole body. Raises TooLarge, TooSlow when it is not complete after `limit_s`, Broken."""
+    """The whole body. Raises TooLarge (before reading anything when the length is declared), TooSlow when it is not
+    complete after `limit_s`, Broken.
+    """
+    if (declared_length(request) or 0) > cap:
+        await _drain(request, max(cap, _DRAIN_BYTES))
+        raise TooLarge
+    pieces: list[bytes] = []
     try:
         async with asyncio.timeout(limit_s):
-            return b"".join([piece async for piece in stream_capped(request, cap, limit_s)])
+            await _collect(request, cap, pieces)
     except TimeoutError:
         raise TooSlow from None
+    return b"".join(pieces)
+
+
+async def _collect(request: Request, cap: int, pieces: list[bytes]) -> None:
+    left = cap
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Broken
+        piece = message.get("body", b"")
+        left -= len(piece)
+        if left < 0:
+            await _drain(request, max(cap, _DRAIN_BYTES))
+            raise TooLarge
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return
 
 
 async def _drain(request: Request, budget: int) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.deliveries import NewDelivery, record_deliveries
 from app.domain.ids import DeliveryId
+from app.observability.crashpoints import crashpoint
 from app.observability.logging import get_logger
 from app.queue.jobs import JobName
 from app.web.parts import Parts
@@ -73,9 +74,9 @@ class Committer:
         return group
 
     async def _commit(self, deliveries: list[NewDelivery], waiters: list[asyncio.Future[None]]) -> None:
+        crashpoint("delivery.before")
         try:
-            async with self._parts.database.write() as session:
-                fresh = await record_deliveries(session, deliveries)
+            fresh = await record_deliveries(self._parts.database, deliveries)
         except (SQLAlchemyError, OSError, TimeoutError) as error:
             log.warning("delivery.not_stored", error=type(error).__name__, count=len(deliveries))
             for done in waiters:
@@ -83,12 +84,14 @@ class Committer:
                     done.set_exception(NotStored())
                     done.exception()  # its waiter may have left; then nobody else would look at it
             return
+        crashpoint("delivery.after")
         for done in waiters:
             if not done.done():
                 done.set_result(None)
-        for delivery_id in fresh:
-            log.info("delivery.recorded", delivery_id=delivery_id)
-            self._parts.spawn(self._ring(delivery_id))
+        if fresh:
+            log.info("delivery.recorded", delivery_id=fresh[0], beside_it=list(fresh[1:]))
+            # One ring for a group: who hears it looks for everything that waits.
+            self._parts.spawn(self._ring(fresh[0]))
 
     async def _ring(self, delivery_id: DeliveryId) -> None:
         await self._parts.doorbell.ring(JobName.INTAKE, delivery_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,14 +18,15 @@ _MODEL_SCHEME = {
 _DEFAULT_422 = {"$ref": "#/components/schemas/HTTPValidationError"}
 
 
-def describe(app: FastAPI) -> None:
-    """Adds the security scheme of routes that read their token themselves, and takes out the 422 that FastAPI puts
+def describe(app: FastAPI, raw_paths: Mapping[str, Mapping[str, Any]]) -> None:
+    """Adds the `raw_paths`, which FastAPI does not serve, and the security scheme of routes that read their token themselves, and takes out the 422 that FastAPI puts
     into every route with parameters: where ours can answer 422, its route says so.
     """
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
         schema = plain()
+        schema["paths"].update(raw_paths)
         components = schema.setdefault("components", {})
         components.setdefault("securitySchemes", {})["modelToken"] = _MODEL_SCHEME
         for operations in schema["paths"].values():

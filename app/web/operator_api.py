@@ -10,18 +10,8 @@ from fastapi.responses import StreamingResponse
 
 from app.db.artifacts import find_chunk, find_spec_artifact
 from app.db.models import Artifact
-from app.db.operator_views import (
-    Place,
-    TaskRow,
-    find_spec_row,
-    find_task_row,
-    list_spec_checks,
-    list_spec_rows,
-    list_spec_sandboxes,
-    list_task_rows,
-)
+from app.db.operator_views import find_spec_row
 from app.db.specs import record_cancel, record_retry
-from app.db.tasks import list_tasks
 from app.domain.ids import SpecId
 from app.domain.states import SPEC_LIVE, Flow, SpecState
 from app.queue.jobs import JobName
@@ -38,7 +28,6 @@ from app.web.operator_auth import (
 )
 from app.web.operator_models import (
     CancelReceipt,
-    CheckView,
     ExecuteAsk,
     ExecuteReceipt,
     Page,
@@ -47,6 +36,7 @@ from app.web.operator_models import (
     TaskItem,
     TaskView,
 )
+from app.web.operator_reads import read_spec, read_specs, read_task, read_tasks
 from app.web.parts import Parts, PartsOf
 from app.web.problems import Problem, problems
 from sandbox_payload.wire import ArtifactName
@@ -61,48 +51,15 @@ _BUNDLES = (ArtifactName.RESULT.value, ArtifactName.CHECKPOINT.value)
 
 @router.get("/specs")
 async def list_specs(parts: PartsOf, limit: Limit = 50, cursor: Cursor = None) -> Page[SpecItem]:
-    async with parts.database.read() as session:
-        rows = await list_spec_rows(session, place_of(cursor), limit + 1)
-    last = rows[limit - 1].spec if len(rows) > limit else None
-    return Page(
-        items=[SpecItem.of(row) for row in rows[:limit]],
-        next_cursor=None if last is None else Place(last.created_at, last.id).encode(),
-    )
+    return await read_specs(parts.database, place_of(cursor), limit)
 
 
 @router.get("/specs/{spec_id}")
 async def show_spec(spec_id: IdPath, parts: PartsOf) -> SpecView:
-    async with parts.database.read() as session:
-        row = await find_spec_row(session, clean_id(spec_id, "spec"))
-        if row is None:
-            raise unknown("spec")
-        spec = row.spec
-        tasks = await list_tasks(session, spec.id)
-        sandboxes = await list_spec_sandboxes(session, spec.id)
-        checks = await list_spec_checks(session, spec.id)
-    return SpecView(
-        **SpecItem.of(row).model_dump(),
-        trigger_label=spec.trigger_label,
-        labeler=spec.labeler_login,
-        base_branch=spec.base_branch,
-        branch=spec.branch,
-        head_sha=spec.head_sha,
-        pull_request_url=spec.pull_url,
-        status_comment_url=spec.status_comment_url,
-        outcome_detail=spec.outcome_detail,
-        notes=spec.notes,
-        cancel_reason=spec.cancel_reason,
-        cost_usd=sum(sandbox.spent_usd for sandbox in sandboxes),
-        plan_hash=None,
-        phases=[],
-        tasks=[TaskItem.of(TaskRow(task, spec, row.repository)) for task in tasks],
-        sandbox_ids=[sandbox.id for sandbox in sandboxes],
-        checks=[
-            CheckView(head_sha=one.head_sha, check_run_id=one.check_run_id, conclusion=one.conclusion)
-            for one in checks
-        ],
-        ended_at=spec.ended_at,
-    )
+    found = await read_spec(parts.database, clean_id(spec_id, "spec"))
+    if found is None:
+        raise unknown("spec")
+    return found
 
 
 @router.get(
@@ -204,19 +161,12 @@ async def execute_spec(
 
 @router.get("/tasks")
 async def list_all_tasks(parts: PartsOf, limit: Limit = 50, cursor: Cursor = None) -> Page[TaskItem]:
-    async with parts.database.read() as session:
-        rows = await list_task_rows(session, place_of(cursor), limit + 1)
-    last = rows[limit - 1].task if len(rows) > limit else None
-    return Page(
-        items=[TaskItem.of(row) for row in rows[:limit]],
-        next_cursor=None if last is None else Place(last.created_at, last.id).encode(),
-    )
+    return await read_tasks(parts.database, place_of(cursor), limit)
 
 
 @router.get("/tasks/{task_id}")
 async def show_task(task_id: IdPath, parts: PartsOf) -> TaskView:
-    async with parts.database.read() as session:
-        row = await find_task_row(session, clean_id(task_id, "task"))
-    if row is None:
+    found = await read_task(parts.database, clean_id(task_id, "task"))
+    if found is None:
         raise unknown("task")
-    return TaskView.of(row)
+    return found

@@ -14,15 +14,14 @@ from app.db.events import EventFilter, list_events
 from app.db.messages import NewMessage, record_message
 from app.db.models import Event, Sandbox
 from app.db.operator_views import (
-    Place,
     SandboxRow,
     count_sandboxes,
     find_sandbox_row,
     list_live_sandboxes,
-    list_sandbox_rows,
 )
 from app.domain.ids import SandboxId
 from app.domain.states import SandboxState
+from app.observability.crashpoints import crashpoint
 from app.web.body import JsonBody, json_body
 from app.web.event_intake import storable
 from app.web.operator_auth import (
@@ -48,6 +47,7 @@ from app.web.operator_models import (
     SilentSandbox,
     Trajectory,
 )
+from app.web.operator_reads import read_sandbox, read_sandboxes
 from app.web.parts import Parts, PartsOf
 from app.web.problems import Problem, problems
 from sandbox_payload.wire import MAX_WAIT_S, EventType
@@ -95,18 +95,15 @@ def _heard_at(sandbox: Sandbox) -> AwareDatetime:
 
 @router.get("")
 async def list_sandboxes(parts: PartsOf, limit: Limit = 50, cursor: Cursor = None) -> Page[SandboxItem]:
-    async with parts.database.read() as session:
-        rows = await list_sandbox_rows(session, place_of(cursor), limit + 1)
-    last = rows[limit - 1].sandbox if len(rows) > limit else None
-    return Page(
-        items=[SandboxItem.of(row) for row in rows[:limit]],
-        next_cursor=None if last is None else Place(last.created_at, last.id).encode(),
-    )
+    return await read_sandboxes(parts.database, place_of(cursor), limit)
 
 
 @router.get("/{sandbox_id}")
 async def show_sandbox(sandbox_id: IdPath, parts: PartsOf) -> SandboxView:
-    return SandboxView.of(await _get_row(parts, sandbox_id))
+    found = await read_sandbox(parts.database, clean_id(sandbox_id, "sandbox"))
+    if found is None:
+        raise unknown("sandbox")
+    return found
 
 
 async def _get_row(parts: Parts, sandbox_id: str) -> SandboxRow:
@@ -228,8 +225,10 @@ async def send_message(
     """Queues a text for a live sandbox's agent and wakes its poll. 409 when the sandbox has ended."""
     row = await _get_row(parts, sandbox_id)
     message = NewMessage(ask.message_type.value, storable(ask.content))
+    crashpoint("message.before")
     async with parts.database.write() as session:
         stored = await record_message(session, SandboxId(row.sandbox.id), message, parts.clock())
+    crashpoint("message.after")
     if stored is None:
         raise Problem(409, "the sandbox has ended")
     parts.metrics.messages.labels("queued").inc()

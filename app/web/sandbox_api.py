@@ -16,6 +16,7 @@ from app.db.models import Message as MessageRow
 from app.db.sandbox_access import SandboxIdentity, is_live, lock_live
 from app.db.specs import record_fact
 from app.domain.states import MessageState
+from app.observability.crashpoints import crashpoint
 from app.observability.logging import get_logger
 from app.queue.jobs import JobName
 from app.web.body import json_body, read_or_problem
@@ -67,6 +68,7 @@ async def post_events(request: Request, sandbox: SandboxOf, parts: PartsOf) -> E
 async def _store_events(parts: Parts, sandbox: SandboxIdentity, events: Sequence[NewEvent]) -> EventsReceipt:
     now = parts.clock()
     version: int | None = None
+    crashpoint("events.before")
     async with parts.database.write() as session:
         row = await lock_live(session, sandbox.id)
         if row is None:
@@ -76,6 +78,7 @@ async def _store_events(parts: Parts, sandbox: SandboxIdentity, events: Sequence
         last_seq = row.last_seq
         if any(event.event_type in WEIGHTY for event in fresh):
             version = await record_fact(session, sandbox.spec_id, now)
+    crashpoint("events.after")
     parts.metrics.events.labels("new").inc(len(fresh))
     parts.metrics.events.labels("repeated").inc(len(events) - len(fresh))
     if version is not None:
@@ -113,12 +116,14 @@ async def _look(parts: Parts, sandbox: SandboxIdentity, after: int) -> MessagesP
         highest = await find_highest_seq(session, sandbox.id)
     queued = [row.id for row in rows if row.state is MessageState.QUEUED]
     if queued:
+        crashpoint("sent.before")
         async with parts.database.write() as session:
             if await lock_live(session, sandbox.id) is None:
                 raise ended()
             await record_sent(session, queued, parts.clock())
             # Read again: one of them may have been cancelled in between, and must not reach the agent.
             rows = [row for row in await list_messages(session, sandbox.id, after, _PAGE) if row.sent_at]
+        crashpoint("sent.after")
         parts.metrics.messages.labels("sent").inc(len(queued))
     full = len(rows) == _PAGE
     return MessagesPage(
@@ -163,8 +168,10 @@ class AckReceipt(BaseModel):
 @router.post("/messages/{message_id}/ack", responses=problems(404, 409, 422))
 async def acknowledge_message(message_id: uuid.UUID, sandbox: SandboxOf, parts: PartsOf) -> AckReceipt:
     """The agent has taken it in. Saying so twice gives the same answer."""
+    crashpoint("acknowledged.before")
     async with parts.database.write() as session:
         row = await record_acknowledged(session, sandbox.id, message_id, parts.clock())
+    crashpoint("acknowledged.after")
     if row is None:
         raise Problem(404, "this sandbox has no such message")
     if row.sent_at is None:

@@ -16,6 +16,7 @@ from app.db.artifacts import CHUNK_BYTES, record_chunk, record_current, record_u
 from app.db.models import Sandbox
 from app.db.sandbox_access import SandboxIdentity, lock_live
 from app.db.specs import record_fact
+from app.observability.crashpoints import crashpoint
 from app.observability.logging import get_logger
 from app.queue.jobs import JobName
 from app.web.body import Broken, TooLarge, TooSlow, body_problem, declared_length, stream_capped
@@ -87,10 +88,12 @@ async def put_artifact(request: Request, name: ArtifactName, sandbox: SandboxOf,
 async def _receive(request: Request, parts: Parts, upload: _Upload) -> int | None:
     """Raises Problem; whatever goes wrong, nothing of the upload stays. The spec's new version, if it got one."""
     cap = MAX_MANIFEST_BYTES if upload.name is ArtifactName.MANIFEST else MAX_ARTIFACT_BYTES
+    crashpoint("upload.before")
     async with parts.database.write() as session:
         upload.artifact_id = await record_upload(
             session, upload.sandbox.id, upload.name.value, upload.sha256, parts.clock()
         )
+    crashpoint("upload.after")
     try:
         async with asyncio.timeout(parts.limits.upload_s):
             await _store_pieces(parts, upload, stream_capped(request, cap, parts.limits.chunk_s))
@@ -151,6 +154,7 @@ def _parse_manifest(body: bytes, sandbox_id: str) -> Manifest:
 async def _make_current(parts: Parts, upload: _Upload) -> int | None:
     now = parts.clock()
     version: int | None = None
+    crashpoint("artifact.before")
     async with parts.database.write() as session:
         row = await lock_live(session, upload.sandbox.id)
         if row is None:
@@ -161,6 +165,7 @@ async def _make_current(parts: Parts, upload: _Upload) -> int | None:
         row.updated_at = now
         if upload.name in _WEIGHTY:
             version = await record_fact(session, upload.sandbox.spec_id, now)
+    crashpoint("artifact.after")
     upload.artifact_id = ""
     return version
 

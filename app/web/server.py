@@ -66,6 +66,11 @@ def _server(app: FastAPI) -> _Server:
     return _Server(config)
 
 
+def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Uvloop where there is one (uvicorn brings it): it halves the cost of a request. None: the standard loop."""
+    return uvicorn.Config("", loop="auto", log_config=None).get_loop_factory()
+
+
 async def serve(
     settings: Settings, redis_url: str | None, host_id: str, on_ready: Callable[[int], None] | None = None
 ) -> None:

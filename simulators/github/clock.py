@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 class Clock:
     """Time as the simulated GitHub sees it.
 
-    ``offset_s`` moves token expiry and every timestamp. ``jwt_skew_s`` moves only the check of App JWTs:
-    callers sign those with their own clock, which a test that ages tokens does not want to disturb.
+    ``offset_s`` moves token expiry and every timestamp. ``jwt_skew_s`` moves only the check of App JWTs
+    and the ``Date`` header: callers sign those with their own clock, which a test that ages tokens does not want to disturb.
     """
 
     def __init__(self) -> None:

@@ -75,11 +75,13 @@ class Control(SetupControl, PeopleControl):
         """Sends a delivery again."""
         return self.do("webhooks/redeliver", delivery_id=delivery_id)
 
-    def deliveries(self, event: str | None = None, action: str | None = None) -> list[Json]:
-        """All deliveries, oldest first, with payload, state, status."""
+    def deliveries(
+        self, event: str | None = None, action: str | None = None, state: str | None = None
+    ) -> list[Json]:
+        """All deliveries, or those chosen, oldest first, with payload, state, status."""
         return [
             one
-            for one in self.read("deliveries")
+            for one in self.read("deliveries", state=state)
             if event in (None, one["event"]) and action in (None, one["action"])
         ]
 

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.utils import formatdate
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -148,6 +149,7 @@ class Gateway:
     ) -> Answer:
         body, content_type = encode_reply(reply)
         headers = {
+            "Date": formatdate(self.platform.world.clock.jwt_now(), usegmt=True),
             "X-GitHub-Request-Id": secrets.token_hex(8).upper(),
             "X-GitHub-Media-Type": "github.v3; format=json",
             "X-GitHub-Api-Version-Selected": request.headers.get("x-github-api-version", "2022-11-28"),

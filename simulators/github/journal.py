@@ -1,7 +1,7 @@
 """What was asked of the simulated GitHub: the request log."""
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 MAX_ENTRIES = 50_000
@@ -46,7 +46,7 @@ class Journal:
     ) -> list[dict[str, Any]]:
         """Entries as JSON."""
         return [
-            asdict(entry)
+            dict(vars(entry))
             for entry in self.entries
             if kind in (None, entry.kind) and method in (None, entry.method) and entry.number > after
         ]

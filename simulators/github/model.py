@@ -216,11 +216,16 @@ class Pull:
 
 @dataclass
 class TimelineEntry:
-    """One line of a conversation that is not a comment, for the web view."""
+    """One line of a conversation that is not a comment. ``id`` and ``event`` (with its label's name and colour) are of
+    what the list of an issue's events shows.
+    """
 
     at: datetime
     user_id: int | None
     text: str
+    id: int = 0
+    event: str = ""
+    label: tuple[str, str] = ("", "")
 
 
 @dataclass

@@ -51,13 +51,16 @@ class Platform:
     ) -> None:
         """Sends an event about a repository to every App that is installed there and subscribed.
 
-        ``only_app`` narrows it to one App, as GitHub does for ``check_run.requested_action``.
+        ``only_app`` narrows it to one App, as GitHub does for ``check_run.requested_action``; an App that may write
+        checks gets such an event of its own checks without having subscribed.
         """
         receivers = [
             found
             for found in self.world.installations_on(repository)
             if found.suspended_at is None
-            and event in found.events
+            and (
+                event in found.events or (only_app is not None and found.permissions.get("checks") == "write")
+            )
             and any(name in found.permissions for name in EVENT_PERMISSIONS.get(event, ("metadata",)))
             and (only_app is None or found.app_id == only_app)
         ]
@@ -99,8 +102,10 @@ class Platform:
             delivery = self.outbox.new_delivery(app, event, body, installation.id, repository_id)
             self.outbox.add(app, delivery)
 
-    def note(self, issue: Issue, actor: User, text: str) -> None:
-        """Adds a line to a conversation, for the web view, and touches the issue."""
+    def note(
+        self, issue: Issue, actor: User, text: str, event: str = "", label: tuple[str, str] = ("", "")
+    ) -> None:
+        """Adds a line to a conversation and touches the issue; with ``event`` it is one of the issue's events."""
         now = self.world.now()
         issue.updated_at = now
-        issue.timeline.append(TimelineEntry(now, actor.id, text))
+        issue.timeline.append(TimelineEntry(now, actor.id, text, self.world.new_id(), event, label))

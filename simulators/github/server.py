@@ -31,6 +31,7 @@ def uvicorn_server(simulator: GitHubSimulator) -> uvicorn.Server:
         proxy_headers=False,
         log_level="critical",
         access_log=False,
+        date_header=False,  # the gateway sends the simulated clock's
         lifespan="on",
         timeout_graceful_shutdown=1,
         ws="none",

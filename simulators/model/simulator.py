@@ -69,6 +69,7 @@ class ModelSimulator:
             routes.append(Route(f"{prefix}/v1/messages", self._messages, methods=["POST"]))
             routes.append(Route(f"{prefix}/v1/messages/count_tokens", self._count_tokens, methods=["POST"]))
         routes += [
+            Route("/v1/models", self._models),
             Route("/_sim/health", self._health),
             Route("/_sim/requests", self._requests, methods=["GET", "DELETE"]),
             Route("/_sim/gates", self._list_gates),
@@ -120,6 +121,12 @@ class ModelSimulator:
             entry.fault = fault.kind
             return failure(fault, asked.model, entry)
         return _answer(entry, 200, {"input_tokens": wire.count_tokens(len(raw))})
+
+    async def _models(self, request: Request) -> Response:
+        """One model, whichever is asked for by name later."""
+        entry = self._record(request, b"")
+        listed = {"data": [{"type": "model", "id": "scripted"}], "has_more": False}
+        return self._check_key(request, entry) or _answer(entry, 200, listed)
 
     def _record(self, request: Request, raw: bytes) -> Entry:
         return self.log.add(request.method, request.url.path, dict(request.headers), raw)

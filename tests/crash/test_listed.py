@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 from app.domain.steps import StepName
-from worker.crashpoints import COMMITS, EFFECTS, POINTS
+from app.observability.crashpoints import COMMITS, EFFECTS, WEB_COMMITS, WEB_POINTS, WORKER_POINTS
 
-WORKER = Path(__file__).resolve().parents[2] / "worker"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_points_in_the_code_and_points_in_the_list_are_the_same() -> None:
+def points_named_below(directory: Path) -> set[str]:
     named: set[str] = set()
-    for path in WORKER.rglob("*.py"):
+    for path in directory.rglob("*.py"):
         for text in re.findall(r'crashpoint\(f?"([^"]+)"\)', path.read_text()):
             if text.startswith("{name}"):
                 named |= {text.replace("{name}", step) for step in StepName}
@@ -21,8 +21,14 @@ def test_points_in_the_code_and_points_in_the_list_are_the_same() -> None:
                 named |= {text.replace("{effect.kind}", kind) for kind in ("labels", "notice")}
             else:
                 named.add(text)
-    assert named == set(POINTS)
+    return named
 
 
-def test_effects_and_commits_do_not_share_names() -> None:
-    assert len({*EFFECTS, *COMMITS, *StepName}) == len(EFFECTS) + len(COMMITS) + len(StepName)
+def test_points_in_the_code_and_points_in_the_list_are_the_same() -> None:
+    assert points_named_below(ROOT / "worker") == set(WORKER_POINTS)
+    assert points_named_below(ROOT / "app" / "web") == set(WEB_POINTS)
+
+
+def test_names_are_not_shared() -> None:
+    names = [*EFFECTS, *COMMITS, *WEB_COMMITS, *StepName]
+    assert len(set(names)) == len(names)

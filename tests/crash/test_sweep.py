@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from app.domain.steps import StepName
+from app.observability.crashpoints import WORKER_POINTS
+from tests.crash.faults import armed, restart, settle
+from tests.crash.report import note
 from tests.flow.repository import Repository
 from tests.flow.world import World
-from worker.crashpoints import POINTS
 
 pytestmark = pytest.mark.crash
 
-PER_RUN = 6
+PER_RUN = 5
+"""The supervisor waits twice as long each time a process dies soon again: more would be slower, fewer too."""
 
 DELIVERED = ("admit", "branch", "provision", "collect", "publish", "review", "start_commit", "ref", "open_pull", "pull",
-             "status", "check", "sandbox", "push", "body", "ready", "commit", "release", "intake")  # fmt: skip
+             "status", "check", "mirror", "sandbox", "push", "body", "ready", "review_request", "claim", "commit", "release",
+             "intake")  # fmt: skip
 """What a run that delivers passes through. The others have runs of their own below."""
 
 
-def groups() -> list[tuple[str, ...]]:
-    """All points of a delivering run, a few per run: each kills once, the next one meets the worker after it."""
-    points = sorted(point for point in POINTS if point.rsplit(".", 1)[0] in DELIVERED)
-    count = -(-len(points) // PER_RUN)
+def delivering_points() -> list[str]:
+    return sorted(point for point in WORKER_POINTS if point.rsplit(".", 1)[0] in DELIVERED)
+
+
+def groups(points: list[str], per_run: int) -> list[tuple[str, ...]]:
+    """A few points per run, far from one another: each acts once, the next one meets the process after it."""
+    count = -(-len(points) // per_run)
     return [tuple(points[start::count]) for start in range(count)]
 
 
-def restart(world: World, points: tuple[str, ...]) -> None:
-    """The product anew, with these points armed to kill."""
-    assert world.up is not None
-    world.up.terminate()
-    world.up.wait(timeout=60)
-    world.forget_crashes()
-    world.start_up(CRASH_POINTS=",".join(f"{point}=kill" for point in points))
+def note_all(request: pytest.FixtureRequest, points: Iterable[str], settled_s: float) -> None:
+    for point in points:
+        note(request, point, "worker killed", reached=1, settled_s=settled_s)
 
 
 def assert_one_of_each(kit: Repository, number: int, *, merged_work: bool = True) -> None:
@@ -46,44 +51,52 @@ def assert_one_of_each(kit: Repository, number: int, *, merged_work: bool = True
         assert not pulls[0]["draft"]
 
 
-@pytest.mark.parametrize("points", groups(), ids=",".join)
-def test_worker_killed_at_points_of_a_delivering_run(world: World, points: tuple[str, ...]) -> None:
-    restart(world, points)
+@pytest.mark.parametrize("points", groups(delivering_points(), PER_RUN), ids=",".join)
+def test_worker_killed_at_points_of_a_delivering_run(
+    world: World, points: tuple[str, ...], request: pytest.FixtureRequest
+) -> None:
+    restart(world, armed(points))
     kit = world.repository()
-    number = kit.run("edit_readme")
+    number = kit.start("edit_readme")
+    settled_s = settle(world, kit)
     assert world.crashed() == set(points)
     assert_one_of_each(kit, number)
+    note_all(request, points, settled_s)
 
 
-def test_worker_killed_while_it_watches_a_running_agent(world: World) -> None:
+def test_worker_killed_while_it_watches_a_running_agent(world: World, request: pytest.FixtureRequest) -> None:
     points = ("watch.before", "watch.after")
-    restart(world, points)
+    restart(world, armed(points))
     kit = world.repository({"README.md": "# Kit\n"})
     write = {"name": "Bash", "input": {"command": "echo more >> README.md"}}
     world.script("crash-watch", [{"tool_use": [write], "gate": "crash-watch"}, {"text": "Done."}])
     number = kit.start("crash-watch")
     world.wait(lambda: world.crashed() == set(points), "both deaths")
     world.open_gate("crash-watch")
-    kit.rest()
+    note_all(request, points, settle(world, kit))
     assert_one_of_each(kit, number)
 
 
-def test_worker_killed_while_it_withdraws_a_run_without_changes(world: World) -> None:
-    points = ("conclude.before", "close.before", "close.after", "delete.before", "delete.after", "concluded.before",
+def test_worker_killed_while_it_withdraws_a_run_without_changes(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    points = ("conclude.before", "close.before", "close.after", "delete_branch.before", "delete_branch.after", "delete.before", "delete.after", "concluded.before",
               "conclude.after")  # fmt: skip
-    restart(world, points)
+    restart(world, armed(points))
     kit = world.repository()
-    number = kit.run("no_changes")
+    number = kit.start("no_changes")
+    settled_s = settle(world, kit)
     assert world.crashed() == set(points)
     assert_one_of_each(kit, number, merged_work=False)
     assert kit.branches() == {"main"}
     assert kit.pull()["state"] == "closed"
     assert "Nothing to change" in kit.status(number)
+    note_all(request, points, settled_s)
 
 
-def test_worker_killed_while_it_cancels(world: World) -> None:
-    points = ("cancel.before", "cancel.after")
-    restart(world, points)
+def test_worker_killed_while_it_cancels(world: World, request: pytest.FixtureRequest) -> None:
+    points = ("cancel.before", "cancel.after", "stop.before", "stop.after")
+    restart(world, armed(points))
     kit = world.repository()
     world.script(
         "crash-cancel",
@@ -92,37 +105,78 @@ def test_worker_killed_while_it_cancels(world: World) -> None:
     number = kit.start("crash-cancel")
     kit.wait_gate("crash-cancel")
     kit.unlabel(number)
-    kit.rest()
+    settled_s = settle(world, kit)
     assert world.crashed() == set(points)
     assert_one_of_each(kit, number, merged_work=False)
     assert "Cancelled" in kit.status(number)
+    note_all(request, points, settled_s)
 
 
-def test_worker_killed_while_it_makes_labels_and_refuses_a_stranger(world: World) -> None:
-    points = tuple(sorted(point for point in POINTS if point.startswith("effect.")))
-    restart(world, points)
+def test_worker_killed_while_it_makes_labels_and_refuses_a_stranger(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    points = tuple(sorted(point for point in WORKER_POINTS if point.startswith("effect.")))
+    restart(world, armed(points))
     kit = world.new_repository()
     kit.install()
     world.wait(lambda: len(kit.labels_made()) == 4, "the labels")
     number = kit.start("edit_readme", label_by="bob")
     world.wait(lambda: kit.comments(number), "the notice")
-    kit.rest()
+    settled_s = settle(world, kit)
     assert world.crashed() == set(points)
     assert len(kit.comments(number)) == 1
     assert kit.pulls() == []
+    note_all(request, points, settled_s)
 
 
-def test_every_point_has_a_run() -> None:
+def test_worker_killed_while_it_renews_a_lease(world: World, request: pytest.FixtureRequest) -> None:
+    points = ("lease.before", "lease.after")
+    restart(world, armed(points), LEASE_S="3")
+    kit = world.repository()
+    world.github.add_fault(method="POST", path=f"{kit.name}/git/", delay_s=3, times=3)
+    try:
+        number = kit.start("edit_readme")
+        settled_s = settle(world, kit)
+    finally:
+        world.github.clear_faults()
+    assert world.crashed() == set(points)
+    assert_one_of_each(kit, number)
+    note_all(request, points, settled_s)
+
+
+def test_worker_killed_while_it_closes_the_issue_of_a_merged_pull_request(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    points = ("close_issue.before", "close_issue.after")
+    restart(world, armed(points))
+    kit = world.repository()
+    world.github.create_branch(
+        kit.name, "alice", "develop"
+    )  # on a merge into the default branch GitHub closes it
+    number = kit.run("edit_readme")
+    world.github.merge_pull(kit.name, kit.pull()["number"], "alice")
+    world.wait(lambda: kit.issue(number)["state"] == "closed", "the end of the issue")
+    world.wait(lambda: world.crashed() == set(points), "both deaths")
+    settled_s = settle(world, kit)
+    assert kit.pull()["merged"]
+    assert_one_of_each(kit, number, merged_work=False)
+    note_all(request, points, settled_s)
+
+
+def test_every_point_of_the_worker_has_a_run() -> None:
     elsewhere = {
         "watch",
         "conclude",
         "close",
+        "delete_branch",
+        "close_issue",
+        "stop",
         "delete",
         "concluded",
         "cancel",
         "effect.labels",
         "effect.notice",
+        "lease",
     }
-    lease = {"lease"}  # renewed every 30 s: no run here lasts that long; tests/worker stops a worker instead
-    assert {point.rsplit(".", 1)[0] for point in POINTS} == {*DELIVERED, *elsewhere, *lease}
+    assert {point.rsplit(".", 1)[0] for point in WORKER_POINTS} == {*DELIVERED, *elsewhere}
     assert set(StepName) <= {*DELIVERED, *elsewhere}

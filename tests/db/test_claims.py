@@ -10,7 +10,6 @@ from app.db import intake
 from app.db.deliveries import NewDelivery, record_deliveries
 from app.db.effects import CLAIM, claim_effect, defer_effect, list_due_effects, record_effect, settle_effect
 from app.db.engine import Database
-from app.db.installations import claim_write, record_pause
 from app.db.locks import (
     claim_lock,
     claim_operation,
@@ -20,7 +19,9 @@ from app.db.locks import (
     settle_operation,
 )
 from app.db.model_calls import Settlement, list_unsettled, record_reservation, record_settlement
+from app.db.writes import claim_write, record_pause
 from app.domain.ids import DeliveryId, SandboxId
+from app.domain.pace import Urgency
 from app.domain.states import DeliveryState, EffectState
 from tests.db.rows import T0, add_sandbox, add_spec, after, get_sandbox
 
@@ -33,8 +34,7 @@ async def all_at_once(count: int, work: Callable[[int], Awaitable[object]]) -> l
 
 async def add_delivery(db: Database) -> str:
     one = NewDelivery(DeliveryId("d1"), "issues", {}, b"{}", T0)
-    async with db.write() as session:
-        await record_deliveries(session, [one])
+    await record_deliveries(db, [one])
     return "d1"
 
 
@@ -135,17 +135,19 @@ async def test_lock_has_one_holder_who_may_renew_it(db: Database) -> None:
 
 
 async def test_writes_keep_a_second_apart_per_installation_and_wait_out_a_pause(db: Database) -> None:
-    async def write(_: int, installation: int = 1, at: float = 0, burst: float = 0) -> object:
+    async def write(
+        _: int, installation: int = 1, at: float = 0, urgency: Urgency = Urgency.BACKGROUND
+    ) -> object:
         async with db.write() as session:
-            return await claim_write(session, installation, after(at), timedelta(seconds=burst))
+            return await claim_write(session, installation, after(at), urgency)
 
     went = [one for one in await all_at_once(10, write) if one is None]
     assert len(went) == 1
     assert await write(0, at=0.5) == after(1)
     assert await write(0, at=1) is None
     assert await write(0, installation=2) is None
-    ahead = [await write(0, at=10, burst=3) for _ in range(5)]
-    assert ahead == [None, None, None, None, after(11)]
+    ahead = [await write(0, at=10, urgency=Urgency.PROGRESS) for _ in range(4)]
+    assert ahead == [None, None, None, after(11)]
     async with db.write() as session:
         await record_pause(session, 1, after(100))
         await record_pause(session, 1, after(50))

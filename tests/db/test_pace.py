@@ -1,37 +1,127 @@
-"""One write a second on average for each installation, with a burst for what people wait for; pauses are kept."""
+"""One write a second on average for each installation, what is urgent first, 490 an hour; pauses are kept."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import func, select
 
 from app.db.engine import Database
-from app.db.installations import BURST, WRITE_GAP, claim_write
-from app.db.pace import DatabasePace
+from app.db.models import GitHubWrite
+from app.db.pace import DatabasePace, writing
+from app.db.writes import claim_write, get_pressure
 from app.domain.errors import RetryAt
 from app.domain.ids import InstallationId
+from app.domain.pace import HOUR, ROOMS, WRITE_GAP, Pressure, Urgency
+from app.domain.states import SpecState
+from tests.db.rows import add_spec, set_spec
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ONE, OTHER = InstallationId(1), InstallationId(2)
 
 
-async def count_writes(db: Database, seconds: int, burst: timedelta) -> int:
+async def claim(db: Database, at_s: float, urgency: Urgency = Urgency.WORK) -> datetime | None:
+    async with db.write() as session:
+        return await claim_write(session, ONE, NOW + timedelta(seconds=at_s), urgency)
+
+
+async def count_writes(db: Database, seconds: int, urgency: Urgency) -> int:
     """How many writes a caller that tries ten times a second gets."""
-    got = 0
-    for tick in range(seconds * 10):
-        async with db.write() as session:
-            if await claim_write(session, ONE, NOW + timedelta(seconds=tick / 10), burst) is None:
-                got += 1
-    return got
+    return [await claim(db, tick / 10, urgency) for tick in range(seconds * 10)].count(None)
+
+
+async def fill(db: Database, count: int, at_s: float) -> None:
+    """As if that many writes had been made then."""
+    async with db.write() as session:
+        for number in range(count):
+            at = NOW + timedelta(seconds=at_s + number / 1000)
+            session.add(GitHubWrite(installation_id=ONE, place_at=at, written_at=at))
 
 
 async def test_writes_come_to_one_a_second_beyond_the_burst(db: Database) -> None:
-    assert await count_writes(db, 20, BURST) <= 20 + BURST / WRITE_GAP + 1
+    assert await count_writes(db, 20, Urgency.WORK) <= 20 + ROOMS[Urgency.WORK].burst / WRITE_GAP + 1
 
 
 async def test_background_writes_keep_a_second_between_each_other(db: Database) -> None:
-    assert await count_writes(db, 5, timedelta(0)) <= 6
+    assert await count_writes(db, 5, Urgency.BACKGROUND) <= 6
+
+
+async def test_final_states_go_at_once_where_work_and_progress_wait(db: Database) -> None:
+    await count_writes(db, 2, Urgency.WORK)
+    assert await claim(db, 1.95, Urgency.PROGRESS) is not None
+    assert await claim(db, 1.95, Urgency.WORK) is not None
+    assert [await claim(db, 1.95, Urgency.FINAL) for _ in range(4)] == [None] * 4
+    # and go on at a write a second, while the others wait until the finals leave something over
+    assert [await claim(db, 3 + second, Urgency.FINAL) for second in range(5)] == [None] * 5
+    assert await claim(db, 8, Urgency.WORK) is not None
+
+
+async def test_hour_is_full_for_progress_before_it_is_for_work_and_last_for_final_states(
+    db: Database,
+) -> None:
+    await fill(db, ROOMS[Urgency.PROGRESS].per_hour, -1800)
+    assert await claim(db, 0, Urgency.BACKGROUND) is not None
+    assert await claim(db, 0, Urgency.PROGRESS) == NOW + timedelta(seconds=1800)
+    assert await claim(db, 0, Urgency.WORK) is None
+    await fill(db, ROOMS[Urgency.FINAL].per_hour - ROOMS[Urgency.PROGRESS].per_hour - 1, -900)
+    assert await claim(db, 10, Urgency.WORK) is not None
+    free_at = await claim(db, 10, Urgency.FINAL)
+    assert free_at == NOW + timedelta(seconds=1800)
+    assert await claim(db, 1801, Urgency.FINAL) is None
+
+
+async def test_writes_older_than_an_hour_are_forgotten(db: Database) -> None:
+    await fill(db, 10, -HOUR.total_seconds() - 5)
+    await claim(db, 0)
+    async with db.read() as session:
+        assert (await session.execute(select(func.count()).select_from(GitHubWrite))).scalar_one() == 1
+
+
+async def test_pressure_counts_specs_at_work_and_the_writes_of_a_minute_and_an_hour(db: Database) -> None:
+    for number, state in enumerate((SpecState.QUEUED, SpecState.IMPLEMENTING, SpecState.IN_REVIEW)):
+        await set_spec(db, await add_spec(db, issue_number=number), state=state)
+    await add_spec(db, issue_number=9, installation_id=OTHER)
+    await fill(db, 3, -30)
+    await fill(db, 5, -300)
+    async with db.read() as session:
+        assert await get_pressure(session, ONE, NOW) == Pressure(2, 3, 8)
+        assert await get_pressure(session, OTHER, NOW) == Pressure(1, 0, 0)
+
+
+async def test_progress_edit_is_put_off_without_waiting_and_work_waits_for_a_second_at_most(
+    db: Database,
+) -> None:
+    times = iter(NOW + timedelta(milliseconds=step) for step in range(1000))
+    pace = DatabasePace(db, lambda: next(times))
+    with writing(Urgency.PROGRESS):
+        for _ in range(3):
+            await pace.before_write(ONE)
+        with pytest.raises(RetryAt) as put_off:
+            await pace.before_write(ONE)
+    assert put_off.value.scope == "installation"
+    with writing(Urgency.FINAL):
+        await pace.before_write(ONE)
+    went = 0
+    with suppress(RetryAt):
+        for went in range(20):  # noqa: B007 - how far it came is the point
+            await pace.before_write(ONE)
+    assert 4 <= went <= 8
+
+
+async def test_those_who_are_put_off_come_back_one_after_the_other(db: Database) -> None:
+    pace = DatabasePace(db, lambda: NOW)
+    await fill(db, ROOMS[Urgency.WORK].per_hour, -60)
+
+    async def turn(urgency: Urgency) -> float:
+        with writing(urgency), pytest.raises(RetryAt) as put_off:
+            await pace.before_write(ONE)
+        return (put_off.value.at - (NOW - timedelta(seconds=60) + HOUR)).total_seconds()
+
+    assert [round(await turn(Urgency.WORK)) for _ in range(4)] == [0, 1, 2, 3]
+    await fill(db, ROOMS[Urgency.FINAL].per_hour - ROOMS[Urgency.WORK].per_hour, -59)
+    assert round(await turn(Urgency.FINAL)) == 0, "final states queue among themselves"
 
 
 async def test_pause_that_github_asked_for_holds_one_installation_and_survives_a_restart(

@@ -14,6 +14,7 @@ import pytest
 from app.sandbox.bubblewrap import BubblewrapSandboxes
 from app.sandbox.local import LocalHost
 from tests.conftest import REQUIRED
+from tests.flow.combination import chosen_servers
 from tests.flow.world import World
 
 
@@ -33,8 +34,8 @@ def provider() -> str:
 
 
 @pytest.fixture(scope="session")
-def shared_world(provider: str) -> Iterator[World]:
-    with World.running(provider) as world:
+def shared_world(provider: str, on_servers: bool) -> Iterator[World]:
+    with chosen_servers(on_servers) as servers, World.running(provider, servers) as world:
         yield world
 
 

@@ -16,7 +16,7 @@ LIVE = ("queued", "planning", "awaiting_approval", "implementing", "paused")
 _OPEN_SPEC = """
     select s.id from spec s where s.repo_id = ? and (
         (s.concluded_at is null and (
-            s.stepped_version < s.version or s.lease_until_at > strftime('%Y-%m-%dT%H:%M:%f', 'now')))
+            s.stepped_version < s.version or s.lease_until_at > {now}))
         or (s.state in ('failed', 'cancelled', 'completed') and s.concluded_at is null)
         or s.state in ('queued', 'implementing')
         or (s.state = 'in_review' and s.pull_ready_at is null)
@@ -162,13 +162,17 @@ class Repository:
         return self._settled() and not self._sending() and self._settled()
 
     def _sending(self) -> bool:
-        return any(one["state"] == "sending" for one in self.world.github.deliveries())
+        return bool(self.world.github.deliveries(state="sending"))
 
     def _settled(self) -> bool:
         rows = self.world.rows
         waiting = "select id from delivery where state = 'received' and (repo_id = ? or repo_id is null)"
         effects = "select id from effect where state = 'pending' and repo_id = ?"
-        return not (rows(waiting, self.id) or rows(effects, self.id) or rows(_OPEN_SPEC, self.id))
+        return not (
+            rows(waiting, self.id)
+            or rows(effects, self.id)
+            or rows(_OPEN_SPEC.format(now=self.world.sql_now), self.id)
+        )
 
     def wait_status(self, number: int, words: str, within_s: float = 100.0) -> str:
         """Until the status comment has those words; its text."""
@@ -203,7 +207,7 @@ class Repository:
         for row in self.world.rows("select * from spec where repo_id = ?", self.id):
             parts.append("spec " + json.dumps({k: v for k, v in row.items() if v is not None}, default=str))
             events = self.world.rows(
-                "select e.event_type, substr(e.event_data, 1, 300) as data from event e join sandbox b "
+                "select e.event_type, substr(cast(e.event_data as text), 1, 300) as data from event e join sandbox b "
                 "on b.id = e.sandbox_id where b.spec_id = ? order by e.seq desc limit 12", row["id"],
             )  # fmt: skip
             parts += [f"  {one['event_type']} {one['data']}" for one in reversed(events)]

@@ -23,7 +23,9 @@ import yaml
 
 from simulators.github.control import Control
 from tests.cli.running import free_port, kill
+from tests.flow.combination import Servers
 from tests.flow.repository import Repository
+from tests.servers import DatabaseLook
 
 Found = TypeVar("Found")
 
@@ -52,7 +54,12 @@ OPERATORS_GIT_CONFIG = """\
 class World:
     """`settings` are environment variables on top of the fast ones below. Use `World.running(...)`."""
 
-    def __init__(self, provider: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, provider: str, servers: Servers | None, public_port: int | None, settings: Mapping[str, str]
+    ) -> None:
+        self.servers = servers
+        self.port = public_port or free_port()
+        """Where GitHub and people find the product."""
         self.home = Path(tempfile.mkdtemp(prefix="iw-flow-", dir="/tmp"))
         self.repositories: list[Repository] = []
         """Of the test that runs now, for its failure report."""
@@ -62,16 +69,20 @@ class World:
             "operator": f"opcanary{secrets.token_hex(12)}",
         }
         self._provider = provider
-        self._settings = dict(settings)
+        self._settings = (servers.settings if servers else {}) | dict(settings)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._logs: list[IO[bytes]] = []
         self._count = 0
         self.up: subprocess.Popen[bytes] | None = None
+        self._look = DatabaseLook(servers.database_url) if servers else None
 
     @classmethod
     @contextmanager
-    def running(cls, provider: str, **settings: str) -> Iterator[World]:
-        world = cls(provider, settings)
+    def running(
+        cls, provider: str, servers: Servers | None = None, *, public_port: int | None = None, **settings: str
+    ) -> Iterator[World]:
+        """`public_port` is that of a balancer before several web processes; PORT of `settings` is then another."""
+        world = cls(provider, servers, public_port, settings)
         try:
             world._start()
             yield world
@@ -94,7 +105,6 @@ class World:
         urls = [self.wait(partial(self._url, name), f"simulator {name}") for name in ("github", "model")]
         self.github = Control(urls[0])
         self.model = httpx.Client(base_url=urls[1], timeout=30, trust_env=False)
-        self.port = free_port()
         self.app = httpx.Client(
             base_url=f"http://127.0.0.1:{self.port}",
             headers={"Authorization": f"Bearer {self.secrets['operator']}"},
@@ -195,6 +205,8 @@ class World:
         for client in ("github", "model", "app"):
             if hasattr(self, client):
                 getattr(self, client).close()
+        if self._look is not None:
+            self._look.close()
         for log in self._logs:
             log.close()
         shutil.rmtree(self.home, ignore_errors=True)
@@ -247,6 +259,8 @@ class World:
 
     def rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
         """Read-only look into the database: to wait for quiet and to report failures, never to assert on."""
+        if self._look is not None:
+            return self._look.rows(query, values)
         path = self.home / "state" / "issuewright.db"
         connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
         try:
@@ -254,6 +268,11 @@ class World:
             return [dict(row) for row in connection.execute(query, values)]
         finally:
             connection.close()
+
+    @property
+    def sql_now(self) -> str:
+        """The time in the database's own words, to compare a stored one with."""
+        return "now()" if self._look is not None else "strftime('%Y-%m-%dT%H:%M:%f', 'now')"
 
     def wait(self, look: Callable[[], Found | None], what: str, within_s: float = PATIENCE_S) -> Found:
         """Until `look` finds something true. Fails at the deadline."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from app.domain.errors import Denied, Gone, Refused
+from app.domain.errors import Denied, Gone, Refused, RetryAt
 from app.domain.ports import RepoRef
 from tests.github.conftest import Stage
 
@@ -58,6 +59,16 @@ async def test_push_moves_the_branch_once_and_says_so_twice(stage: Stage, tmp_pa
     sha = next_commit(mirror, start)
     for _ in range(2):
         assert await stage.gateway.ensure_pushed(stage.repo, mirror, sha, BRANCH, start) == sha
+    assert stage.head(BRANCH) == sha
+
+
+async def test_push_applied_but_answered_502_is_seen_to_have_happened(stage: Stage, tmp_path: Path) -> None:
+    mirror, start = await started(stage, tmp_path)
+    sha = next_commit(mirror, start)
+    stage.github.add_fault(method="POST", path="git-receive-pack$", status=502, apply=True, times=1)
+    with suppress(RetryAt):
+        await stage.gateway.ensure_pushed(stage.repo, mirror, sha, BRANCH, start)
+    assert await stage.gateway.ensure_pushed(stage.repo, mirror, sha, BRANCH, start) == sha
     assert stage.head(BRANCH) == sha
 
 

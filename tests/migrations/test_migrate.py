@@ -10,20 +10,17 @@ from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.db.engine import Database
-from app.db.migrate import (
-    MigrationFailed,
-    migrate,
-    migration_transaction,
-    require_current_schema,
-    schema_state,
-)
+from app.db.migrate import MigrationFailed, migrate, migration_transaction
 from app.db.models import Base
+from app.db.schema import STEPS, known_revisions, require_current_schema, schema_state
 from app.domain.errors import SettingsError
 
 POSTGRES = os.environ.get("ISSUEWRIGHT_TEST_POSTGRES_URL")
@@ -46,7 +43,8 @@ def shape(connection: Connection) -> dict[str, Any]:
     tables = sorted(set(found.get_table_names()) - {"alembic_version"})
     return {
         table: {
-            "columns": [(c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(table)],
+            # A later release adds its columns at the end.
+            "columns": sorted((c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(table)),
             "key": found.get_pk_constraint(table)["constrained_columns"],
             "parents": sorted(map(str, found.get_foreign_keys(table))),
             "unique": sorted(
@@ -194,7 +192,7 @@ async def test_older_database_with_rows_is_copied_before_it_is_changed(
     add_row(path)
     with closing(sqlite3.connect(path)) as db:
         (old,) = db.execute("SELECT version_num FROM alembic_version").fetchone()
-    monkeypatch.setattr("app.db.migrate.STEPS", steps_with_one_more(tmp_path / "steps", old))
+    monkeypatch.setattr("app.db.schema.STEPS", steps_with_one_more(tmp_path / "steps", old))
     assert await schema_state(url) == "older"
     assert await migrate(url) == ["29981231_2359"]
     assert await schema_state(url) == "current"
@@ -271,3 +269,11 @@ def upgrade():
     with op.batch_alter_table("delivery") as batch:
         batch.add_column(sa.Column("note", sa.Text()))
 """
+
+
+def test_steps_read_as_text_are_those_that_alembic_finds() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(STEPS))
+    config.set_main_option("path_separator", "os")
+    found = [step.revision for step in ScriptDirectory.from_config(config).walk_revisions()]
+    assert known_revisions() == found[::-1]

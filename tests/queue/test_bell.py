@@ -6,7 +6,7 @@ import signal
 import time
 
 from app.queue.bell import Bell
-from app.queue.embedded import EmbeddedRedis
+from tests.queue.conftest import AnyRedis
 from tests.queue.waiting import until
 
 
@@ -17,7 +17,7 @@ async def heard(listener: Bell, ringer: Bell, sandbox_id: str) -> bool:
     return await waiting
 
 
-async def test_ring_in_one_process_wakes_waiters_in_another(redis: EmbeddedRedis) -> None:
+async def test_ring_in_one_process_wakes_waiters_in_another(redis: AnyRedis) -> None:
     here, there = Bell(redis.url), Bell(redis.url)
     try:
         await until(lambda: heard(there, here, "sbx_1"))
@@ -58,7 +58,7 @@ async def test_redis_away_wait_is_short_and_local_rings_still_wake(home: object)
         await bell.aclose()
 
 
-async def test_redis_restarts_waiters_are_woken_and_heard_again(redis: EmbeddedRedis) -> None:
+async def test_redis_restarts_waiters_are_woken_and_heard_again(redis: AnyRedis) -> None:
     here, there = Bell(redis.url), Bell(redis.url)
     try:
         await until(lambda: heard(there, here, "sbx_1"))
@@ -75,7 +75,7 @@ async def test_redis_restarts_waiters_are_woken_and_heard_again(redis: EmbeddedR
         await there.aclose()
 
 
-async def test_bell_closes_waiters_are_released(redis: EmbeddedRedis) -> None:
+async def test_bell_closes_waiters_are_released(redis: AnyRedis) -> None:
     bell = Bell(redis.url)
     waiting = asyncio.create_task(bell.wait("sbx_1", 25))
     await asyncio.sleep(0)

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 
 from app.queue.consumer import Consumer, Job
 from app.queue.doorbell import Doorbell
-from app.queue.embedded import EmbeddedRedis
 from app.queue.jobs import JobName
+from tests.queue.conftest import AnyRedis
 from tests.queue.waiting import until
 
 
@@ -42,7 +42,7 @@ async def consuming(url: str, job: Job) -> AsyncIterator[None]:
             await running
 
 
-async def test_ring_starts_the_job_soon_and_again_for_a_repeated_version(redis: EmbeddedRedis) -> None:
+async def test_ring_starts_the_job_soon_and_again_for_a_repeated_version(redis: AnyRedis) -> None:
     heard, doorbell = Heard(), Doorbell(redis.url)
     async with consuming(redis.url, heard):
         await doorbell.ring(JobName.ADVANCE, "spec_1", 1)
@@ -61,7 +61,7 @@ async def rung_twice(doorbell: Doorbell, heard: Heard) -> bool:
     return heard.keys.count("spec_1") >= 2
 
 
-async def test_consumer_survives_a_killed_and_restarted_redis(redis: EmbeddedRedis) -> None:
+async def test_consumer_survives_a_killed_and_restarted_redis(redis: AnyRedis) -> None:
     heard, doorbell = Heard(), Doorbell(redis.url)
     async with consuming(redis.url, heard):
         await doorbell.ring(JobName.ADVANCE, "spec_1", 1)
@@ -74,7 +74,7 @@ async def test_consumer_survives_a_killed_and_restarted_redis(redis: EmbeddedRed
     await doorbell.aclose()
 
 
-async def test_job_that_raises_does_not_end_the_consumer(redis: EmbeddedRedis) -> None:
+async def test_job_that_raises_does_not_end_the_consumer(redis: AnyRedis) -> None:
     doorbell, heard = Doorbell(redis.url), Heard()
 
     async def fail_first(key: str) -> None:
@@ -90,7 +90,7 @@ async def test_job_that_raises_does_not_end_the_consumer(redis: EmbeddedRedis) -
     await doorbell.aclose()
 
 
-async def test_consumer_stopped_lets_its_running_job_finish(redis: EmbeddedRedis) -> None:
+async def test_consumer_stopped_lets_its_running_job_finish(redis: AnyRedis) -> None:
     doorbell, started, go_on, finished = (
         Doorbell(redis.url),
         asyncio.Event(),
@@ -111,4 +111,15 @@ async def test_consumer_stopped_lets_its_running_job_finish(redis: EmbeddedRedis
     with suppress(asyncio.CancelledError):
         await running
     assert finished.is_set()
+    await doorbell.aclose()
+
+
+async def test_job_of_another_release_is_passed_over_and_the_next_one_is_heard(redis: AnyRedis) -> None:
+    """The web process is newer than the worker: what the ring was for is found by the sweep of a newer worker."""
+    heard, doorbell = Heard(), Doorbell(redis.url)
+    async with consuming(redis.url, heard):
+        await doorbell.ring(JobName.INTAKE, "nobody knows this job here", 1)
+        await doorbell.ring(JobName.ADVANCE, "spec_1", 1)
+        await until(heard.has("spec_1"))
+    assert heard.keys == ["spec_1"]
     await doorbell.aclose()

@@ -11,10 +11,11 @@ from redis.asyncio import ConnectionPool
 from app.queue.doorbell import Doorbell
 from app.queue.embedded import EmbeddedRedis
 from app.queue.jobs import JobName, deserialize_job, redis_settings, serialize_job
+from tests.queue.conftest import AnyRedis
 from tests.queue.waiting import until
 
 
-async def jobs_in(server: EmbeddedRedis) -> list[tuple[str, str, tuple[str, ...]]]:
+async def jobs_in(server: AnyRedis) -> list[tuple[str, str, tuple[str, ...]]]:
     client = ArqRedis(ConnectionPool.from_url(server.url), job_deserializer=deserialize_job)
     try:
         ids = [name.decode() for name in await client.zrange(default_queue_name, 0, -1)]
@@ -27,7 +28,7 @@ async def jobs_in(server: EmbeddedRedis) -> list[tuple[str, str, tuple[str, ...]
         await client.aclose(close_connection_pool=True)
 
 
-async def test_ring_twice_for_one_version_leaves_one_job(redis: EmbeddedRedis) -> None:
+async def test_ring_twice_for_one_version_leaves_one_job(redis: AnyRedis) -> None:
     doorbell = Doorbell(redis.url)
     try:
         assert await doorbell.ring(JobName.ADVANCE, "spec_1", 3)
@@ -54,7 +55,7 @@ async def test_no_redis_configured_ring_is_false_at_once() -> None:
     await doorbell.aclose()
 
 
-async def test_redis_killed_then_restarted_rings_again_by_itself(redis: EmbeddedRedis) -> None:
+async def test_redis_killed_then_restarted_rings_again_by_itself(redis: AnyRedis) -> None:
     doorbell = Doorbell(redis.url)
     try:
         assert await doorbell.ring(JobName.ADVANCE, "spec_1", 1)
@@ -68,7 +69,7 @@ async def test_redis_killed_then_restarted_rings_again_by_itself(redis: Embedded
         await doorbell.aclose()
 
 
-async def test_redis_frozen_ring_gives_up_and_then_spares_it(redis: EmbeddedRedis) -> None:
+async def test_redis_frozen_ring_gives_up_and_then_spares_it(redis: AnyRedis) -> None:
     doorbell = Doorbell(redis.url)
     try:
         assert await doorbell.ring(JobName.ADVANCE, "spec_1", 1)
@@ -85,15 +86,15 @@ async def test_redis_frozen_ring_gives_up_and_then_spares_it(redis: EmbeddedRedi
         await doorbell.aclose()
 
 
-async def test_acknowledged_ring_survives_a_kill_of_redis(redis: EmbeddedRedis) -> None:
-    doorbell = Doorbell(redis.url)
+async def test_acknowledged_ring_survives_a_kill_of_redis(embedded: EmbeddedRedis) -> None:
+    doorbell = Doorbell(embedded.url)
     try:
         for key in range(20):
             assert await doorbell.ring(JobName.INTAKE, f"delivery-{key}")
-        os.kill(redis.pid or 0, signal.SIGKILL)
-        await redis.wait()
-        await redis.start()
-        assert len(await jobs_in(redis)) == 20
+        os.kill(embedded.pid or 0, signal.SIGKILL)
+        await embedded.wait()
+        await embedded.start()
+        assert len(await jobs_in(embedded)) == 20
     finally:
         await doorbell.aclose()
 

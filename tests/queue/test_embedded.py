@@ -22,14 +22,14 @@ def alive(pid: int) -> bool:
         return False
 
 
-async def test_running_server_is_found_and_private(redis: EmbeddedRedis, home: Path) -> None:
-    assert find_running(home) == redis.url
-    directory = redis.socket.parent
+async def test_running_server_is_found_and_private(embedded: EmbeddedRedis, home: Path) -> None:
+    assert find_running(home) == embedded.url
+    directory = embedded.socket.parent
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    assert stat.S_IMODE(redis.socket.stat().st_mode) == 0o700
-    await redis.stop()
+    assert stat.S_IMODE(embedded.socket.stat().st_mode) == 0o700
+    await embedded.stop()
     assert find_running(home) is None
-    assert not redis.socket.exists()
+    assert not embedded.socket.exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ties the server to its parent on Linux only")
@@ -53,11 +53,11 @@ async def test_parent_killed_server_is_gone_and_the_next_start_works(home: Path)
     await server.stop()
 
 
-async def test_server_left_running_is_ended_by_the_next_start(redis: EmbeddedRedis, home: Path) -> None:
+async def test_server_left_running_is_ended_by_the_next_start(embedded: EmbeddedRedis, home: Path) -> None:
     second = EmbeddedRedis(home, os.environ)
     await second.start()
-    assert await redis.wait() == 0
-    assert second.pid != redis.pid
+    assert await embedded.wait() == 0
+    assert second.pid != embedded.pid
     assert find_running(home) == second.url
     await second.stop()
 

@@ -1,16 +1,15 @@
-"""The web app over a temporary SQLite file, with bells and clocks of the tests' own."""
+"""The web app over a database of the test, with bells and clocks of the tests' own."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import hashlib
 import hmac
 import socket
-import tempfile
+import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,16 +18,16 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from sqlalchemy import create_engine, make_url
 
 from app.db.engine import Database
-from app.db.models import Base, Repository, Sandbox, Spec, Task
+from app.db.models import Repository, Sandbox, Spec, Task
 from app.domain.states import Flow, SandboxState, SpecState, TaskState
 from app.main import create_app
 from app.queue.jobs import JobName
 from app.settings import Settings
 from app.web.parts import Parts
 from app.web.ports import Limits
+from tests.servers import execute
 
 SECRET = b"hook-secret"
 OPERATOR = {"Authorization": "Bearer operator-token"}
@@ -114,11 +113,11 @@ def _plain_client(limits: Limits) -> httpx.AsyncClient:
 MakeWorld = Callable[..., World]
 
 
-def make_settings(tmp_path: Any, **values: Any) -> Settings:
+def make_settings(home: Path, database_url: str, **values: Any) -> Settings:
     return Settings(
         _env_file=None,
-        issuewright_home=tmp_path / "home",
-        database_url=f"sqlite+aiosqlite:///{tmp_path}/web.db",
+        issuewright_home=home,
+        database_url=database_url,
         github_webhook_secret=SECRET.decode(),
         api_token="operator-token",
         anthropic_api_key="real-model-key",
@@ -127,11 +126,13 @@ def make_settings(tmp_path: Any, **values: Any) -> Settings:
 
 
 @pytest.fixture
-async def make_world(tmp_path) -> AsyncIterator[MakeWorld]:
+async def make_world(tmp_path: Path, database_url: str) -> AsyncIterator[MakeWorld]:
+    """Worlds without tables yet, which is also how a database that is away looks."""
+    take_tables_away(database_url)
     made: list[World] = []
 
     def make(limits: Limits | None = None, upstream: httpx.AsyncClient | None = None, **values: Any) -> World:
-        settings = make_settings(tmp_path, **values)
+        settings = make_settings(tmp_path / "home", database_url, **values)
         doorbell, bell, clock = RecordedDoorbell(), LocalBell(), Clock()
 
         async def ping() -> bool:
@@ -156,25 +157,48 @@ async def make_world(tmp_path) -> AsyncIterator[MakeWorld]:
     for world in made:
         await world.parts.aclose()
         await world.database.aclose()
+    bring_tables_back(database_url)
 
 
-@functools.cache
-def _empty_database() -> bytes:
-    """A database file with all tables, made once: making them takes longer than most tests."""
-    with tempfile.TemporaryDirectory() as directory:
-        engine = create_engine(f"sqlite:///{directory}/empty.db")
-        Base.metadata.create_all(engine)
-        engine.dispose()
-        return Path(directory, "empty.db").read_bytes()
+def take_tables_away(database_url: str) -> None:
+    """Out of sight, in one step: making them anew takes longer than most tests."""
+    if database_url.startswith("postgresql"):
+        execute(database_url, "alter schema public rename to away", "create schema public")
+    else:
+        path = _file(database_url)
+        path.rename(path.with_suffix(".away"))
+
+
+def bring_tables_back(database_url: str) -> None:
+    """Nothing when they are there."""
+    if database_url.startswith("postgresql"):
+        execute(database_url, _BRING_BACK)
+    elif (away := _file(database_url).with_suffix(".away")).exists():
+        # The app may have the new, empty file open, so that one stays.
+        with (
+            closing(sqlite3.connect(away)) as source,
+            closing(sqlite3.connect(_file(database_url))) as target,
+        ):
+            source.backup(target)
+        away.unlink()
+
+
+def _file(database_url: str) -> Path:
+    return Path(database_url.partition(":///")[2])
+
+
+_BRING_BACK = """
+do $$ begin
+    if exists (select from information_schema.schemata where schema_name = 'away') then
+        drop schema public;
+        alter schema away rename to public;
+    end if;
+end $$
+"""
 
 
 async def create_tables(world: World) -> None:
-    path = Path(make_url(world.settings.database).database or "")
-    if not path.exists():
-        path.write_bytes(_empty_database())
-        return
-    async with world.database.engine.begin() as connection:
-        await connection.run_sync(Base.metadata.create_all)
+    bring_tables_back(world.settings.database)
 
 
 @pytest.fixture

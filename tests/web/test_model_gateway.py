@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.db.models import Sandbox
+from app.domain.ids import new_sandbox_id
 from app.domain.states import SandboxState
 from app.web.ports import Limits
 from tests.web.conftest import add_sandbox, bearer
@@ -263,3 +264,12 @@ async def test_too_large_then_413(make_world):
     async with running(make_world, Limits(model_request_bytes=1000)) as gateway:
         answer = await gateway.ask({**ASK, "system": "x" * 2000})
         assert (answer.status_code, answer.json()["error"]["type"]) == (413, "request_too_large")
+
+
+async def test_storage_away_then_503_of_a_kind_that_the_agent_goes_on_trying(make_world):
+    world = make_world()  # no tables
+    path = f"/api/v1/sandboxes/{new_sandbox_id()}/model/v1/messages"
+    async with world.http() as http:
+        answer = await http.post(path, json=ASK, headers={"x-api-key": f"iws_{'0' * 64}"})
+    assert answer.status_code == 503
+    assert answer.json()["error"]["type"] == "api_error", "after three of `overloaded_error` it gives up"

@@ -8,7 +8,7 @@ import json
 import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
-from app.settings import ModelPrice
+from app.domain.model_price import ModelPrice
 from app.web.model_gateway.meter import Meter
 from app.web.model_gateway.policy import NotAllowed, parse_request
 from app.web.model_gateway.prices import DEAREST, Usage, cost_usd, price_of

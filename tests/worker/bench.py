@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,15 +35,22 @@ LABEL = "agent:quick"
 
 @dataclass
 class Clock:
-    """Real time plus what a test adds."""
+    """Real time plus what a test adds; `heard` is told of each addition (seconds)."""
 
     ahead: timedelta = timedelta()
+    heard: list[Callable[[float], object]] = field(default_factory=list)
 
     def __call__(self) -> datetime:
         return datetime.now(UTC) + self.ahead
 
     def add(self, seconds: float) -> None:
         self.ahead += timedelta(seconds=seconds)
+        for tell in self.heard:
+            tell(seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        """Passes the time instead of waiting."""
+        self.add(seconds)
 
 
 @dataclass
@@ -92,18 +99,17 @@ class Bench:
         return found
 
     async def receive(self, deliveries: Sequence[dict[str, Any]], suffix: str = "") -> None:
-        """As the web process stores them."""
-        async with self.db.write() as session:
-            await record_deliveries(
-                session,
-                [
-                    NewDelivery(
-                        DeliveryId(one["guid"] + suffix), one["event"], {}, json.dumps(one["payload"]).encode(),
-                        self.clock() + timedelta(microseconds=position),
-                    )
-                    for position, one in enumerate(deliveries)
-                ],
-            )  # fmt: skip
+        """As the web process stores them; `kept_headers` of one are those it came with."""
+        await record_deliveries(
+            self.db,
+            [
+                NewDelivery(
+                    DeliveryId(one["guid"] + suffix), one["event"], one.get("kept_headers", {}),
+                    json.dumps(one["payload"]).encode(), self.clock() + timedelta(microseconds=position),
+                )
+                for position, one in enumerate(deliveries)
+            ],
+        )  # fmt: skip
 
     async def take_in(self) -> None:
         """Every delivery that waits now."""
@@ -225,10 +231,10 @@ class Bench:
         await self.upload("checkpoint.bundle", bundle)
         return head
 
-    async def hand_in(self, round_: int = 1, **manifest: Any) -> str:
+    async def hand_in(self, round_: int = 1, text: str = "work\n", **manifest: Any) -> str:
         """A whole result of the newest sandbox, as the web process takes it in; the commit's sha."""
         order = self.sandboxes.newest
-        head, bundle = self.commit()
+        head, bundle = self.commit(text)
         fields: dict[str, Any] = {
             "sandbox_id": order.sandbox_id, "round": round_, "start_sha": order.start_sha, "head_sha": head,
             "bundle_sha256": hashlib.sha256(bundle).hexdigest(), "status": "completed", "summary": "Done it.",

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
 
 from app.db.engine import Database
-from app.db.models import Base
 from app.db.pace import DatabasePace
 from app.domain.labels import LabelNames
 from app.github.access import GitHubAccess
@@ -45,8 +43,8 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
 
 
 @pytest.fixture
-async def bench(simulated: Control, tmp_path: Path) -> AsyncIterator[Bench]:
-    org, database = f"team-{next(_numbers)}", tmp_path / "worker.db"
+async def bench(simulated: Control, tmp_path: Path, database_url: str) -> AsyncIterator[Bench]:
+    org = f"team-{next(_numbers)}"
     simulated.create_org(org, ["alice"])
     made = simulated.create_repo(org, "kit", {"README.md": "# Kit\n"}, private=False, by="alice")
     name = str(made["full_name"])
@@ -59,13 +57,12 @@ async def bench(simulated: Control, tmp_path: Path) -> AsyncIterator[Bench]:
         webhook_secret="secret",
     )  # fmt: skip
     installation = simulated.install(app["id"], org, by="alice")
-    engine = create_engine(f"sqlite:///{database}")
-    Base.metadata.create_all(engine)
-    engine.dispose()
-    clock, db, sandboxes = Clock(), Database(f"sqlite+aiosqlite:///{database}"), ScriptedSandboxes()
+    clock, db, sandboxes = Clock(), Database(database_url), ScriptedSandboxes()
     access = GitHubAccess(simulated.url, simulated.url, int(app["id"]), PRIVATE_KEY)
     # GitHub checks our signature's time by its own clock, which does not jump.
-    github = GitHubGateway(access, lambda: datetime.now(UTC), DatabasePace(db, clock), lambda _: None)
+    github = GitHubGateway(
+        access, lambda: datetime.now(UTC), DatabasePace(db, clock, clock.sleep), lambda _: None
+    )
     parts = Parts(
         db=db, github=github, sandboxes=sandboxes, clock=clock, labels=LabelNames(),
         limits=Limits(4, 2, 8, "model", 10.0, 150, 3600, 600, ()), home=tmp_path / "home", host_id="host",

@@ -14,9 +14,9 @@ from app.domain.errors import RetryAt, Unexpected
 from app.domain.ids import InstallationId
 from app.domain.ports import SandboxSight
 from app.domain.states import SpecState
+from app.observability.crashpoints import CrashPointReached, arm, crashpoint
 from tests.worker.bench import Bench
 from tests.worker.test_life import start
-from worker.crashpoints import CrashPointReached, arm, crashpoint
 from worker.operations import HOLD, run_operation
 
 

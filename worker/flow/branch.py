@@ -10,7 +10,7 @@ from app.domain.notices import BLOCKED_NAME, NAMES_TAKEN
 from app.domain.render_pull import render_start_message
 from app.domain.states import SpecState
 from app.domain.view import Outcome
-from worker.crashpoints import crashpoint
+from app.observability.crashpoints import crashpoint
 from worker.step import Step
 
 
@@ -18,15 +18,17 @@ async def run(step: Step) -> datetime:
     spec, github = step.spec, step.parts.github
     if spec.base_sha is None:
         raise Refused("no base was found for the branch")
+    kind = branch_kind(spec.issue_labels)
+    prefix = branch_name(kind, spec.issue_number, spec.title)
+    taken = {name.casefold() for name in await github.fetch_refs(step.repo, f"{kind}/{spec.issue_number}-")}
+    if spec.start_sha is None and not step.sandboxes and taken and await _adopt(step, kind, taken):
+        return step.again()
     if spec.start_sha is None:
         crashpoint("start_commit.before")
         sha = await github.ensure_start_commit(step.repo, spec.base_sha, render_start_message(step.view))
         crashpoint("start_commit.after")
         # Recorded before the ref: after a crash the same commit is looked for, so our own branch is recognised.
         await step.save(start_sha=sha)
-    kind = branch_kind(spec.issue_labels)
-    prefix = branch_name(kind, spec.issue_number, spec.title)
-    taken = {name.casefold() for name in await github.fetch_refs(step.repo, f"{kind}/{spec.issue_number}-")}
     first = spec.branch_attempts
     for attempt in range(first, MAX_SUFFIX):
         name = branch_name(kind, spec.issue_number, spec.title, attempt)
@@ -48,3 +50,21 @@ async def run(step: Step) -> datetime:
             return step.again()
     await step.save(branch=None)
     return await step.end(SpecState.FAILED, Outcome.FAILED, NAMES_TAKEN.format(name=prefix))
+
+
+async def _adopt(step: Step, kind: str, taken: set[str]) -> bool:
+    """A database restored from an earlier moment does not know the branch that this spec already has."""
+    spec, github = step.spec, step.parts.github
+    identity = await step.parts.identity()
+    for attempt in range(MAX_SUFFIX):
+        name = branch_name(kind, spec.issue_number, spec.title, attempt)
+        if name.casefold() not in taken:
+            continue
+        start = await github.find_start_commit(
+            step.repo, name, render_start_message(step.view), identity.bot_user_id
+        )
+        branch = await github.fetch_branch(step.repo, name) if start is not None else None
+        if branch is not None:
+            await step.save(branch=name, branch_attempts=attempt, start_sha=start, head_sha=branch.sha)
+            return True
+    return False

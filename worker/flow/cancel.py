@@ -11,6 +11,7 @@ from app.domain.notices import CANCEL_TEXTS
 from app.domain.ports import SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
 from app.domain.view import Outcome
+from app.observability.crashpoints import crashpoint
 from worker.flow.rescue import rescue_checkpoint
 from worker.step import Step
 
@@ -49,16 +50,21 @@ async def _ended(step: Step, sandbox: Sandbox) -> bool:
     sight = await provider.fetch_sight(sandbox.provider_name)
     alive = sight.status in {SandboxStatus.RUNNING, SandboxStatus.CREATING}
     if alive and sandbox.stop_asked_at is None:
+        # Asked first, recorded after: the other way round a kill in between would leave it unasked until the grace is over.
+        crashpoint("stop.before")
+        await provider.ensure_stopped(sandbox.provider_name, GRACE_S)
+        crashpoint("stop.after")
         async with step.saving() as session:
             await set_sandbox(session, sandbox.id, now, stop_asked_at=now)
         sandbox.stop_asked_at = now
-        await provider.ensure_stopped(sandbox.provider_name, GRACE_S)
         return False
     asked_at = sandbox.stop_asked_at or now
     if alive and now - asked_at < timedelta(seconds=GRACE_S + 5):
         return False
     if alive:
+        crashpoint("delete.before")
         await provider.ensure_deleted(sandbox.provider_name)
+        crashpoint("delete.after")
     if step.spec.cancel_reason != "access_lost":
         await rescue_checkpoint(step, sandbox)
     async with step.saving() as session:

@@ -7,13 +7,14 @@ from datetime import datetime
 from app.db.models import Sandbox
 from app.db.sandboxes import move_sandbox, set_sandbox
 from app.db.tasks import move_task
-from app.domain.notices import KEPT, NO_CHANGES
+from app.domain.notices import KEPT, NO_CHANGES, SAVED_BEFORE
 from app.domain.result_policy import Accepted, NoChanges, PushRefused
 from app.domain.sanitize import quote_block
 from app.domain.secrets_scan import redact
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
 from app.domain.view import Outcome
 from sandbox_payload.wire import ArtifactName, Manifest
+from worker.flow.rescue import rescue_checkpoint
 from worker.flow.take_result import Taken, find_manifest, take_result
 from worker.step import Step
 
@@ -25,6 +26,9 @@ FAILED_TEXTS = {
     "time_limit": "The time limit was reached",
     "terminated": "The sandbox was stopped",
 }
+
+DAMAGED = frozenset({"corrupt_bundle", "manifest_mismatch", "bundle_missing"})
+"""Refusals that say nothing about the work: the last checkpoint may still be whole."""
 
 
 async def run(step: Step) -> datetime:
@@ -78,6 +82,7 @@ async def _record(
         await set_sandbox(
             session, sandbox.id, now, collected_round=manifest.round, session_id=manifest.session_id
         )
+        sandbox.collected_round = manifest.round
         if failed and sandbox.state in SANDBOX_LIVE:
             await move_sandbox(session, sandbox.id, SandboxState.FAILED, now, reason=manifest.reason)
         if step.task.state is TaskState.RUNNING:
@@ -120,6 +125,7 @@ async def _refused(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Take
     decision = taken.decision
     if not isinstance(decision, PushRefused):
         return step.again()
+    saved = decision.code in DAMAGED and await rescue_checkpoint(step, sandbox)
     async with step.saving() as session:
         now = step.now()
         await set_sandbox(
@@ -128,6 +134,8 @@ async def _refused(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Take
         if step.task.state is TaskState.RUNNING:
             await move_task(session, step.task.id, TaskState.FAILED, now, reason=decision.code)
     lines = [decision.detail]
+    if saved:
+        lines.append("\n" + SAVED_BEFORE)
     lines += [f"- `{path}`" for path in decision.paths]
     lines.append("\n" + KEPT.format(spec_id=step.spec.id))
     if taken.patch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 import structlog
@@ -11,7 +10,7 @@ from app.db.sandboxes import move_sandbox, set_sandbox
 from app.domain.errors import Denied, Gone, Refused
 from app.domain.states import SANDBOX_LIVE, SandboxState
 from app.domain.view import Outcome
-from worker.crashpoints import crashpoint
+from app.observability.crashpoints import crashpoint
 from worker.step import Step
 from worker.tell import tell_check, tell_status
 
@@ -21,20 +20,17 @@ log = structlog.get_logger("worker.conclude")
 async def run(step: Step) -> datetime:
     await _take_down(step)
     if step.spec.outcome == Outcome.NO_CHANGES:
-        await _as_far_as_allowed(step, _withdraw_pull)
-    await _as_far_as_allowed(step, tell_check)
-    await _as_far_as_allowed(step, tell_status)
+        try:
+            await _withdraw_pull(step)
+        except (Gone, Denied, Refused) as error:
+            log.warning("pull.not_withdrawn", error=str(error))
+    await tell_check(step)
+    await tell_status(step)
+    if step.spec.status_untold or step.spec.check_untold:
+        log.warning("end.not_told", status=step.spec.status_untold, check=step.spec.check_untold)
     crashpoint("concluded.before")
     await step.save(concluded_at=step.now())
     return step.again()
-
-
-async def _as_far_as_allowed(step: Step, tell: Callable[[Step], Awaitable[object]]) -> None:
-    """What GitHub no longer lets us write is noted and let go of; everything else still happens."""
-    try:
-        await tell(step)
-    except (Gone, Denied, Refused) as error:
-        log.warning("end.not_told", what=tell.__name__, error=str(error))
 
 
 async def _withdraw_pull(step: Step) -> None:
@@ -46,7 +42,9 @@ async def _withdraw_pull(step: Step) -> None:
         crashpoint("close.after")
         await step.save(pull_state="closed")
     if spec.branch is not None and spec.head_sha is not None and spec.head_sha == spec.start_sha:
+        crashpoint("delete_branch.before")
         await github.ensure_branch_deleted(step.repo, spec.branch, spec.head_sha)
+        crashpoint("delete_branch.after")
 
 
 async def _take_down(step: Step) -> None:

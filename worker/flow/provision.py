@@ -22,8 +22,8 @@ from app.domain.prompt import render_continue, render_prompt, render_system
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
 from app.domain.view import Outcome
 from app.git.command import GitFailed, GitTimedOut
+from app.observability.crashpoints import crashpoint
 from sandbox_payload import wire
-from worker.crashpoints import crashpoint
 from worker.flow.lost import give_up_or_retry, handed_in_meanwhile
 from worker.mirrors import has_commit, mirror_path, uses_lfs
 from worker.operations import forget_done, run_operation
@@ -114,12 +114,14 @@ async def _mirror_ready(step: Step, sha: str) -> bool:
     if await has_commit(path, sha):
         return True
     name = f"mirror:{step.parts.host_id}:{step.spec.repo_id}:{sha}"
-    done = await run_operation(
-        step.parts,
-        name,
-        lambda: step.parts.github.fetch_mirror(step.repo, path),
-        patience_s=PATIENCE_S if step.spec.pull_number else PATIENCE_BEFORE_PULL_S,
-    )
+
+    async def fetch() -> None:
+        crashpoint("mirror.before")
+        await step.parts.github.fetch_mirror(step.repo, path)
+        crashpoint("mirror.after")
+
+    patience_s = PATIENCE_S if step.spec.pull_number else PATIENCE_BEFORE_PULL_S
+    done = await run_operation(step.parts, name, fetch, patience_s=patience_s)
     if done:
         await forget_done(step.parts, name)
         # Not there after a fetch: the mirror was removed, or the branch moved meanwhile. The next look fetches again.

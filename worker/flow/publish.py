@@ -9,7 +9,7 @@ from app.domain.render_pull import replace_section
 from app.domain.sanitize import escape_markdown
 from app.domain.states import SpecState
 from app.domain.view import Outcome
-from worker.crashpoints import crashpoint
+from app.observability.crashpoints import crashpoint
 from worker.step import Step
 from worker.tell import tell_check
 
@@ -36,7 +36,9 @@ async def run(step: Step) -> datetime:
     await github.ensure_pull_ready(step.repo, pull)
     crashpoint("ready.after")
     if spec.review_asked_at is None:
+        crashpoint("review_request.before")
         asked = await github.ensure_review_requested(step.repo, number, spec.labeler_login)
+        crashpoint("review_request.after")
         if not asked:
             await step.add_note(NO_REVIEWER.format(login=escape_markdown(spec.labeler_login)))
         await step.save(review_asked_at=step.now())

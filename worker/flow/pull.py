@@ -7,7 +7,7 @@ from datetime import datetime
 from app.domain.errors import Gone
 from app.domain.notices import NO_DRAFT
 from app.domain.render_pull import TEMPLATE_DIRECTORIES, find_template, render_pull_body, render_pull_title
-from worker.crashpoints import crashpoint
+from app.observability.crashpoints import crashpoint
 from worker.step import Step
 from worker.tell import tell_check
 

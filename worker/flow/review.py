@@ -11,6 +11,7 @@ from app.domain.notices import PULL_CLOSED
 from app.domain.ports import SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
 from app.domain.view import Outcome
+from app.observability.crashpoints import crashpoint
 from worker.step import SLOW, Step
 
 LOOK_S = 5.0
@@ -39,7 +40,9 @@ async def _merged(step: Step) -> datetime:
     spec = step.spec
     if spec.base_branch != spec.default_branch:
         # GitHub closes the issue only on a merge into the default branch.
+        crashpoint("close_issue.before")
         await step.parts.github.ensure_issue_closed(step.repo, IssueNumber(spec.issue_number))
+        crashpoint("close_issue.after")
     return await step.end(SpecState.COMPLETED, Outcome.DONE, "")
 
 
@@ -49,14 +52,18 @@ async def _look_after(step: Step, sandbox: Sandbox) -> bool:
     sight = await step.parts.sandboxes.fetch_sight(sandbox.provider_name)
     if sight.status in {SandboxStatus.RUNNING, SandboxStatus.CREATING}:
         if now > sandbox.deadline_at + timedelta(seconds=60):
+            crashpoint("stop.before")
             await step.parts.sandboxes.ensure_stopped(sandbox.provider_name, 20)
+            crashpoint("stop.after")
         return True
     if sandbox.state in SANDBOX_LIVE:
         async with step.saving() as session:
             if sandbox.state is SandboxState.RUNNING:
                 await move_sandbox(session, sandbox.id, SandboxState.COMPLETING, now)
             await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now, exit_code=sight.exit_code)
+    crashpoint("delete.before")
     await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
+    crashpoint("delete.after")
     async with step.saving() as session:
         await set_sandbox(session, sandbox.id, now, removed_at=now)
     return False

@@ -23,8 +23,8 @@ from app.domain.sanitize import sanitize_line
 from app.git.diff import render_patch
 from app.git.result import Expected, open_result
 from app.git.rewrite import rewrite_authors
+from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName, Manifest
-from worker.crashpoints import crashpoint
 from worker.step import Step
 
 PATCH_BYTES = 20_000

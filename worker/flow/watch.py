@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from app.db.models import Sandbox
 from app.db.sandboxes import set_sandbox
 from app.domain.ports import SandboxSight, SandboxStatus
+from app.observability.crashpoints import crashpoint
 from worker.flow.lost import give_up_or_retry, handed_in_meanwhile
 from worker.step import Step
 
@@ -42,13 +43,17 @@ async def _stop(step: Step, sandbox: Sandbox, reason: str) -> datetime:
     """Ask it to wrap up; past the grace it counts as lost whatever it says."""
     now = step.now()
     if sandbox.stop_asked_at is None:
+        crashpoint("stop.before")
+        await step.parts.sandboxes.ensure_stopped(sandbox.provider_name, STOP_GRACE_S)
+        crashpoint("stop.after")
         async with step.saving() as session:
             await set_sandbox(session, sandbox.id, now, stop_asked_at=now)
-        await step.parts.sandboxes.ensure_stopped(sandbox.provider_name, STOP_GRACE_S)
         return step.later(2)
     if now - sandbox.stop_asked_at < timedelta(seconds=STOP_GRACE_S + 20):
         return step.later(2)
+    crashpoint("delete.before")
     await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
+    crashpoint("delete.after")
     return await give_up_or_retry(
         step, sandbox, SandboxSight(sandbox.provider_name, SandboxStatus.ERROR, detail=reason)
     )

@@ -77,6 +77,11 @@ class Sweep:
         except (SQLAlchemyError, OSError) as error:
             log.warning("sweep.failed", key=key, error=type(error).__name__)
 
+    async def hear(self, delivery_id: str) -> None:
+        """A ring names one of the deliveries that were committed together: that one, and what else waits."""
+        self._start([delivery_id], self.take_in)
+        await self._look()
+
     async def take_in(self, delivery_id: str) -> None:
         """A delivery, and at once what it started."""
         verdict = await self._intake.take_in(delivery_id)

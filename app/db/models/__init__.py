@@ -1,7 +1,7 @@
 """The tables. One module per family; importing this package knows them all."""
 
 from app.db.models.base import Base
-from app.db.models.github import Delivery, Effect, Installation, Repository
+from app.db.models.github import Delivery, Effect, GitHubWrite, Installation, Repository
 from app.db.models.sandbox import Artifact, ArtifactChunk, Event, Message, ModelCall, Sandbox
 from app.db.models.spec import CheckRun, Spec, Task
 from app.db.models.system import Lock, Operation, Process
@@ -14,6 +14,7 @@ __all__ = [
     "Delivery",
     "Effect",
     "Event",
+    "GitHubWrite",
     "Installation",
     "Lock",
     "Message",

@@ -55,7 +55,24 @@ class Installation(Base):
     not_before_at: Mapped[datetime | None]
     """No call at all before this time: GitHub asked for a pause."""
     next_write_at: Mapped[datetime | None]
+    work_turn_at: Mapped[datetime | None]
+    """When the next one who is put off may come back, so that they do not all come at once."""
+    final_turn_at: Mapped[datetime | None]
+    """The same for final states, which queue among themselves only."""
     updated_at: Mapped[datetime]
+
+
+class GitHubWrite(Base):
+    """One write to an installation, counted before it is sent. Older than an hour it is of no use and goes."""
+
+    __tablename__ = "github_write"
+
+    installation_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    place_at: Mapped[datetime] = mapped_column(primary_key=True)
+    """The installation's `next_write_at` from this write on: no two writes share one."""
+    written_at: Mapped[datetime]
+
+    __table_args__ = (Index("ix_github_write_installation_id_written_at", "installation_id", "written_at"),)
 
 
 class Repository(Base):
@@ -71,6 +88,8 @@ class Repository(Base):
     private: Mapped[bool] = mapped_column(default=False)
     state: Mapped[str] = mapped_column(String(16), default="active")
     """active or removed."""
+    heard_since_at: Mapped[datetime | None]
+    """Since when its events reach us without a gap. None until an event of it is read by this release."""
     updated_at: Mapped[datetime]
 
 

@@ -38,6 +38,10 @@ class Spec(Base):
     """Title and body as they stood in the label event: endorsed by whoever labeled."""
     issue_labels: Mapped[list[str]] = mapped_column(Json)
     trigger_label: Mapped[str] = mapped_column(String(100))
+    trigger_label_id: Mapped[int | None] = mapped_column(BigInteger)
+    """A label keeps its number when it is renamed. None where the event did not tell it."""
+    labeled_at: Mapped[datetime | None]
+    """When the label event happened, by GitHub's clock: what is older than that is out of date."""
     labeler_id: Mapped[int] = mapped_column(BigInteger)
     labeler_login: Mapped[str] = mapped_column(String(100))
 
@@ -63,7 +67,15 @@ class Spec(Base):
     status_comment_id: Mapped[int | None] = mapped_column(BigInteger)
     status_comment_url: Mapped[str | None] = mapped_column(Text)
     status_body_sha: Mapped[str | None] = mapped_column(String(64))
+    status_state_sha: Mapped[str | None] = mapped_column(String(64))
+    """Of the same text without its counters: whether an edit would tell more than larger numbers."""
     status_written_at: Mapped[datetime | None]
+    status_untold: Mapped[str | None] = mapped_column(Text)
+    """Why GitHub does not let us write the status comment, in its words; None while it does."""
+    status_refused_at: Mapped[datetime | None]
+    """When it last said so."""
+    check_untold: Mapped[str | None] = mapped_column(Text)
+    """Why GitHub does not let us write the check run; None while it does."""
     concluded_at: Mapped[datetime | None]
     """When everything people see had reached its final form."""
 
@@ -84,6 +96,8 @@ class Spec(Base):
     """When to look again even if nothing happens."""
     failures: Mapped[int] = mapped_column(default=0)
     """Steps that failed in a row; zero after each that succeeded."""
+    deferrals: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Steps in a row that something outside put off; zero after each that went through."""
 
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]

@@ -12,8 +12,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.model_calls import Settlement, record_reservation, record_settlement
 from app.db.sandbox_access import SandboxIdentity, lock_live
+from app.domain.model_price import ModelPrice
+from app.observability.crashpoints import crashpoint
 from app.observability.logging import get_logger
-from app.settings import ModelPrice
 from app.web.model_gateway.errors import ModelError
 from app.web.model_gateway.meter import Meter
 from app.web.model_gateway.policy import MAX_OUTPUT_TOKENS, MIN_OUTPUT_TOKENS, Allowed
@@ -55,6 +56,7 @@ async def reserve(parts: Parts, sandbox: SandboxIdentity, allowed: Allowed, raw:
     price = price_of(allowed.model, parts.settings.prices)
     input_usd = input_ceiling_usd(raw, price)
     wanted = min(allowed.max_tokens, MAX_OUTPUT_TOKENS)
+    crashpoint("reserve.before")
     async with parts.database.write() as session:
         row = await lock_live(session, sandbox.id)
         if row is None:
@@ -64,6 +66,7 @@ async def reserve(parts: Parts, sandbox: SandboxIdentity, allowed: Allowed, raw:
         granted = min(wanted, max(affordable_tokens(left_usd / 2, price), least))
         amount = input_usd + output_usd(granted, price)
         call_id = await record_reservation(session, sandbox.id, allowed.model, amount, parts.clock())
+    crashpoint("reserve.after")
     if call_id is None:
         raise ModelError(403, "the budget of this sandbox is spent", "budget")
     return Reservation(call_id, allowed.model, price, amount, input_usd, granted)
@@ -81,12 +84,14 @@ async def settle(
         output_tokens=usage.output,
         cache_tokens=usage.cache_read + usage.cache_write_5m + usage.cache_write_1h,
     )
+    crashpoint("settle.before")
     try:
         async with parts.database.write() as session:
             await record_settlement(session, reservation.call_id, settlement, parts.clock())
     except (SQLAlchemyError, OSError) as error:
         # The reservation stays; the sweep settles it as spent.
         log.warning("model_call.not_settled", sandbox_id=sandbox.id, error=type(error).__name__)
+    crashpoint("settle.after")
     parts.metrics.model_cost.inc(cost)
     for kind, count in (("input", usage.input), ("output", usage.output), ("cache", settlement.cache_tokens)):
         parts.metrics.model_tokens.labels(kind).inc(count)

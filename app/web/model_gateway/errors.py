@@ -1,7 +1,7 @@
 """Errors in the Messages API's own shape: `{"type": "error", "error": {"type", "message"}}`.
 
 A refusal that will not change is 403: the agent's CLI tries every other code again, for up to three minutes
-(measured).
+(measured). Nothing here is an `overloaded_error`: of those it bears three, and then ends the turn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ _TYPES = {
     408: "timeout_error",
     413: "request_too_large",
     429: "rate_limit_error",
-    503: "overloaded_error",
     504: "timeout_error",
 }
 

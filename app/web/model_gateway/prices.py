@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.settings import ModelPrice
+from app.domain.model_price import ModelPrice
 
 KNOWN: Mapping[str, ModelPrice] = {
     "claude-fable-5-1": ModelPrice(10, 50, 0.25),

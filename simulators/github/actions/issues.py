@@ -197,7 +197,8 @@ def emit_labeled(
     platform: Platform, repository: Repository, issue: Issue, actor: User, action: str, label: Label
 ) -> None:
     """``labeled`` or ``unlabeled``."""
-    platform.note(issue, actor, f"{'added' if action == 'labeled' else 'removed'} the label {label.name}")
+    text = f"{'added' if action == 'labeled' else 'removed'} the label {label.name}"
+    platform.note(issue, actor, text, action, (label.name, label.color))
     extra = {"label": label_json(platform.world, repository, label)}
     emit_issue(platform, repository, issue, actor, action, extra)
 

@@ -59,9 +59,10 @@ class ControlFront:
             return journal.select(query.get("kind"), query.get("method"), int(query.get("after", "0")))
         if name == "writes":
             after = int(query.get("after", "0"))
-            return [asdict(entry) for entry in journal.writes() if entry.number > after]
+            return [dict(vars(entry)) for entry in journal.writes() if entry.number > after]
         if name == "deliveries":
-            return [shown(one) for one in self.simulation.platform.outbox.deliveries.values()]
+            found = self.simulation.platform.outbox.deliveries.values()
+            return [shown(one) for one in found if query.get("state") in {None, one.state}]
         if name == "faults":
             return [asdict(rule) for rule in self.simulation.faults.rules]
         if name == "state":
@@ -72,4 +73,4 @@ class ControlFront:
 def shown(delivery: Delivery) -> dict[str, Any]:
     """A delivery with everything known of it."""
     times = {"created_at": iso(delivery.created_at), "delivered_at": iso_or_none(delivery.delivered_at)}
-    return {**asdict(delivery), **times}
+    return {**vars(delivery), **times}  # No deep copies: it is written out at once.

@@ -3,10 +3,13 @@
 from typing import Any
 
 from simulators.github.actions import issues as actions
+from simulators.github.clock import iso
 from simulators.github.errors import ApiError, forbidden, validation
 from simulators.github.model import Issue
 from simulators.github.rest.routing import Call, Json, created, route
+from simulators.github.shapes.accounts import user_json
 from simulators.github.shapes.issues import issue_json
+from simulators.github.shapes.repositories import api_url
 
 READ = ("issues:read", "pull_requests:read")
 WRITE = ("issues:write", "pull_requests:write")
@@ -15,7 +18,9 @@ WRITE = ("issues:write", "pull_requests:write")
 def need_for(call: Call, issue: Issue, level: str) -> None:
     """Issue routes serve pull requests too, with the permission of either; a plain issue needs ``issues``."""
     if issue.pull is None and call.principal is not None and not call.principal.can(f"issues:{level}"):
-        raise forbidden()
+        error = forbidden()
+        error.headers["X-Accepted-GitHub-Permissions"] = f"issues={level}; pull_requests={level}"
+        raise error
 
 
 def check_body(body: str | None) -> None:
@@ -83,6 +88,29 @@ def get_issue(call: Call) -> Json:
     issue = call.issue()
     need_for(call, issue, "read")
     return issue_json(call.world, call.repository, issue)
+
+
+@route("GET", "/repos/{owner}/{repo}/issues/{number:int}/events", *READ)
+def list_events(call: Call) -> Json:
+    """Labels set and taken off, oldest first. GitHub's list has more kinds; a label comes without its id there too."""
+    issue = call.issue()
+    need_for(call, issue, "read")
+    entries = call.page([one for one in issue.timeline if one.event])
+    url = f"{api_url(call.world, call.repository)}/issues/events"
+    return [
+        {
+            "id": one.id,
+            "url": f"{url}/{one.id}",
+            "actor": user_json(call.world, one.user_id),
+            "event": one.event,
+            "commit_id": None,
+            "commit_url": None,
+            "created_at": iso(one.at),
+            "label": {"name": one.label[0], "color": one.label[1]},
+            "performed_via_github_app": None,
+        }
+        for one in entries
+    ]
 
 
 @route("POST", "/repos/{owner}/{repo}/issues", "issues:write")

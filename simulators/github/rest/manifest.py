@@ -57,6 +57,8 @@ def submit_manifest(platform: Platform, owner: User, text: str, state: str | Non
     if urlsplit(target).scheme not in ("http", "https"):
         raise ValueError("the manifest needs redirect_url")
     app = app_from_manifest(platform, owner, manifest)
+    if app.webhook_url and app.webhook_active:
+        platform.ping(app)
     code = secrets.token_hex(20)
     platform.world.manifest_codes[code] = app.id
     query = urlencode({"code": code, **({"state": state} if state else {})})

@@ -1,8 +1,9 @@
 """Named points around every effect and commit, which tests arm to kill, stop or raise.
 
 Unarmed they cost one dictionary look-up. Armed from `CRASH_POINTS` (`name=action`, comma-separated; actions `kill`,
-`stop`, `raise`; `name=kill@3` acts at the third passage). A point acts once for a state directory, so that the worker
-that is started again gets past it.
+`stop`, `raise`; `name=kill@3` acts at the third passage). A point acts once for a state directory, so that the process
+that is started again gets past it. `stop` is how another process is killed at exactly this moment: the test waits until
+this one stands still, kills, and lets it go on (SIGCONT).
 """
 
 from __future__ import annotations
@@ -15,17 +16,36 @@ from pathlib import Path
 from app.domain.steps import StepName
 
 EFFECTS = (
-    "start_commit", "ref", "open_pull", "status", "check", "sandbox", "push", "body", "ready", "close", "delete",
-    "effect.labels", "effect.notice",
+    "start_commit", "ref", "open_pull", "status", "check", "mirror", "sandbox", "push", "body", "ready",
+    "review_request", "close", "delete_branch", "close_issue", "stop", "delete", "effect.labels", "effect.notice",
 )  # fmt: skip
-"""What reaches GitHub or the sandbox provider."""
+"""What a worker does to GitHub or the sandbox provider."""
 
-COMMITS = ("commit", "release", "intake", "lease", "concluded")
-"""What reaches the database; `concluded` has no point after it, since nothing follows."""
+COMMITS = ("claim", "commit", "release", "intake", "lease", "concluded")
+"""What a worker commits; `concluded` has no point after it, since nothing follows."""
 
-POINTS: frozenset[str] = frozenset(
+WEB_COMMITS = (
+    "delivery",
+    "events",
+    "upload",
+    "artifact",
+    "message",
+    "sent",
+    "acknowledged",
+    "reserve",
+    "settle",
+)
+"""What the web process commits; the answer goes out after the second point."""
+
+WORKER_POINTS: frozenset[str] = frozenset(
     f"{name}.{when}" for name in (*EFFECTS, *COMMITS, *StepName) for when in ("before", "after")
 ) - {"concluded.after"}
+
+WEB_POINTS: frozenset[str] = frozenset(
+    f"{name}.{when}" for name in WEB_COMMITS for when in ("before", "after")
+)
+
+POINTS = WORKER_POINTS | WEB_POINTS
 
 
 class CrashPointReached(Exception):

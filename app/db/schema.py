@@ -1,0 +1,121 @@
+"""How a database's schema compares with this release's, without the migration library: every process asks at its start,
+and alembic takes a second to load.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy import Connection, NullPool, event, inspect, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from app.domain.errors import SettingsError
+
+SchemaState = Literal["current", "older", "newer", "empty"]
+STEPS = Path(__file__).resolve().parents[2] / "migrations"
+"""Installed beside `app`."""
+_REVISION = re.compile(r'^revision = "([^"]+)"$', re.MULTILINE)
+_BEFORE = re.compile(r'^down_revision = (?:"([^"]+)"|None)$', re.MULTILINE)
+
+
+def known_revisions() -> list[str]:
+    """The steps of this release, oldest first. Read as text: they are one line of steps, each naming the one before it
+    (a test compares this with what alembic makes of them).
+    """
+    after: dict[str | None, str] = {}
+    for path in (STEPS / "versions").glob("*.py"):
+        source = path.read_text()
+        named, before = _REVISION.search(source), _BEFORE.search(source)
+        if named and before:
+            after[before[1]] = named[1]
+    found: list[str] = []
+    while (following := after.get(found[-1] if found else None)) is not None:
+        found.append(following)
+    return found
+
+
+async def schema_state(url: str) -> SchemaState:
+    """Changes nothing, makes no file. Raises SQLAlchemyError or OSError when the database can't be asked."""
+    path = sqlite_path(url)
+    if path is not None and not path.exists():
+        return "empty"
+    engine = schema_engine(url)
+    try:
+        async with engine.connect() as connection:
+            at = await connection.run_sync(_revision)
+    finally:
+        await engine.dispose()
+    known = known_revisions()
+    if at is None:
+        return "empty"
+    if at == known[-1]:
+        return "current"
+    return "older" if at in known else "newer"
+
+
+async def require_current_schema(url: str) -> None:
+    """For processes that serve. Raises SettingsError saying what to run."""
+    state = await schema_state(url)
+    if state in {"older", "empty"}:
+        raise SettingsError(
+            "DATABASE_URL: the database is not at this release's schema; run `issuewright migrate`"
+        )
+    if state == "newer":
+        raise newer_schema()
+
+
+def newer_schema() -> SettingsError:
+    return SettingsError(
+        "DATABASE_URL: the database was made by a newer release of issuewright; install that release, or restore the "
+        "backup beside the database"
+    )
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file of an SQLite database, None for another one. Raises SettingsError for one without a file."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return None
+    if not parsed.database or parsed.database == ":memory:":
+        raise SettingsError("DATABASE_URL: SQLite needs a file")
+    return Path(parsed.database)
+
+
+def schema_engine(url: str) -> AsyncEngine:
+    """For looking at the schema and for changing it: on SQLite foreign keys are off before a transaction begins."""
+    if make_url(url).get_backend_name() != "sqlite":
+        settings = {
+            "statement_timeout": "600000",
+            "lock_timeout": "5000",
+            "application_name": "issuewright-migrate",
+        }
+        return create_async_engine(
+            url, poolclass=NullPool, connect_args={"timeout": 5, "server_settings": settings}
+        )
+    engine = create_async_engine(
+        url, poolclass=NullPool, connect_args={"isolation_level": None, "timeout": 30}
+    )
+    event.listen(engine.sync_engine, "connect", _set_pragmas)
+    event.listen(engine.sync_engine, "begin", _begin)
+    return engine
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return found
+
+
+def _set_pragmas(connection: Any, _record: Any) -> None:
+    with closing(connection.cursor()) as cursor:
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=OFF"):
+            cursor.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

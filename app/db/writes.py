@@ -1,0 +1,113 @@
+"""All SQL about the pace of writes to an installation: the place of each, the last hour's count, GitHub's pauses."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.installations import find_installation, record_installation
+from app.db.models import GitHubWrite, Installation, Spec
+from app.domain.pace import HOUR, MINUTE, ROOMS, WRITE_GAP, Pressure, Urgency, decide_turn, decide_write
+from app.domain.states import SpecState
+
+_AT_WORK = frozenset({SpecState.QUEUED, SpecState.PLANNING, SpecState.IMPLEMENTING})
+"""States in which the status comment keeps changing; a spec that waits for people is quiet."""
+
+
+async def claim_write(
+    session: AsyncSession, installation_id: int, now: datetime, urgency: Urgency
+) -> datetime | None:
+    """Take one write's place in the installation's pace. None = go; a time = not before it (nothing taken)."""
+    found = await find_installation(session, installation_id)
+    if found is None:
+        await record_installation(session, installation_id, now)
+        found = await find_installation(session, installation_id)
+    if found is None:
+        return now + WRITE_GAP
+    if found.not_before_at is not None and found.not_before_at > now:
+        return found.not_before_at
+    hour_free_at = await _hour_free_at(session, installation_id, now, urgency)
+    free_at, next_write_at = decide_write(now, found.next_write_at, urgency, hour_free_at)
+    if next_write_at is None:
+        return free_at
+    taken = (
+        update(Installation)
+        .where(
+            Installation.id == installation_id,
+            Installation.next_write_at.is_not_distinct_from(found.next_write_at),
+        )
+        .values(next_write_at=next_write_at)
+        .returning(Installation.id)
+    )
+    if (await session.execute(taken)).scalar_one_or_none() is None:
+        return now + timedelta(milliseconds=50)
+    session.add(GitHubWrite(installation_id=installation_id, place_at=next_write_at, written_at=now))
+    await session.execute(
+        delete(GitHubWrite).where(
+            GitHubWrite.installation_id == installation_id, GitHubWrite.written_at <= now - HOUR
+        )
+    )
+    return None
+
+
+async def take_turn(
+    session: AsyncSession, installation_id: int, urgency: Urgency, free_at: datetime
+) -> datetime:
+    """When a caller that `claim_write` put off until `free_at` comes back. An edit of progress keeps no place."""
+    if urgency is Urgency.PROGRESS:
+        return free_at
+    column = Installation.final_turn_at if urgency is Urgency.FINAL else Installation.work_turn_at
+    found = select(column).where(Installation.id == installation_id)
+    turn_at = (await session.execute(found)).scalar_one_or_none()
+    mine, following = decide_turn(free_at, turn_at)
+    await session.execute(
+        update(Installation).where(Installation.id == installation_id).values({column: following})
+    )
+    return mine
+
+
+async def _hour_free_at(
+    session: AsyncSession, installation_id: int, now: datetime, urgency: Urgency
+) -> datetime | None:
+    """When the write that fills the last hour for this urgency will be an hour old; None while there is room."""
+    statement = (
+        select(GitHubWrite.written_at)
+        .where(GitHubWrite.installation_id == installation_id, GitHubWrite.written_at > now - HOUR)
+        .order_by(GitHubWrite.written_at.desc())
+        .offset(ROOMS[urgency].per_hour - 1)
+        .limit(1)
+    )
+    filling = (await session.execute(statement)).scalar_one_or_none()
+    return filling + HOUR if filling is not None else None
+
+
+async def get_pressure(session: AsyncSession, installation_id: int, now: datetime) -> Pressure:
+    """What goes on in the installation right now."""
+
+    async def count(since: datetime) -> int:
+        statement = select(func.count()).where(
+            GitHubWrite.installation_id == installation_id, GitHubWrite.written_at > since
+        )
+        return (await session.execute(statement)).scalar_one()
+
+    at_work = select(func.count()).where(
+        Spec.concluded_at.is_(None), Spec.installation_id == installation_id, Spec.state.in_(_AT_WORK)
+    )
+    live = (await session.execute(at_work)).scalar_one()
+    return Pressure(live, await count(now - MINUTE), await count(now - HOUR))
+
+
+async def record_pause(session: AsyncSession, installation_id: int, until_at: datetime) -> None:
+    """GitHub asked for a pause: nothing goes to this installation before `until_at`, also after a restart. A later
+    time stays.
+    """
+    await session.execute(
+        update(Installation)
+        .where(
+            Installation.id == installation_id,
+            or_(Installation.not_before_at.is_(None), Installation.not_before_at < until_at),
+        )
+        .values(not_before_at=until_at)
+    )

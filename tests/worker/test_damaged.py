@@ -1,0 +1,38 @@
+"""A result that arrives damaged: refused, and what the agent had saved before it still reaches the branch."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.domain.states import SpecState
+from tests.worker.bench import Bench
+from tests.worker.test_life import start
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 200])
+async def test_result_cut_off_on_its_way_then_the_last_checkpoint_is_pushed_and_it_is_said(
+    bench: Bench, kept_bytes: int
+) -> None:
+    number = await start(bench)
+    before = bench.github.pulls(bench.name)[0]["head"]["sha"]
+    await bench.checkpoint("half of it\n")
+    await bench.hand_in(text="all of it\n")
+    _, whole = bench.commit("all of it, again\n")
+    await bench.upload("result.bundle", whole[:kept_bytes])
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.FAILED
+    pull = bench.github.pulls(bench.name)[0]
+    assert pull["head"]["sha"] != before
+    assert pull["draft"]
+    assert "Not pushed" in bench.status(number)
+    assert "saved before that is on the branch" in bench.status(number)
+
+
+async def test_refused_for_what_is_in_it_then_no_earlier_state_of_it_is_pushed(bench: Bench) -> None:
+    number = await start(bench)
+    before = bench.github.pulls(bench.name)[0]["head"]["sha"]
+    await bench.checkpoint("fine so far\n")
+    await bench.hand_in(text="ghp_" + "vT8kQ2mZr5Xw1Nc7Yb4Lp9Hs6Jd3Gf0AeUiB\n")
+    await bench.rest()
+    assert bench.github.pulls(bench.name)[0]["head"]["sha"] == before
+    assert "Not pushed" in bench.status(number)

@@ -1,0 +1,81 @@
+"""Installations and repositories that come and go."""
+
+from __future__ import annotations
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db import installations
+from app.db.effects import record_effect
+from app.db.specs import list_live_of, record_access_back
+from app.domain.ids import InstallationId
+from app.domain.ports import Repository
+from app.domain.triggers import Forget, Happening
+from worker.parts import Parts
+from worker.verdict import Verdict, cancel_specs
+
+
+async def welcome(parts: Parts, happening: Happening) -> Verdict:
+    """Access was given, or given back: remember the repositories, make missing labels, wake what could not be told."""
+    installation_id = InstallationId(happening.installation_id or 0)
+    known = await parts.github.fetch_installation_repositories(installation_id)
+    asked = {repo.repo_id for repo in happening.repositories}
+    chosen = [one for one in known if happening.event == "installation" or one.repo_id in asked]
+    verdict = Verdict("welcome")
+
+    async def write(session: AsyncSession) -> None:
+        now = parts.clock()
+        await installations.record_installation(
+            session, installation_id, now, state="active", account_id=happening.account_id,
+            account_login=happening.account_login,
+        )  # fmt: skip
+        for repo in chosen:
+            await _record_repository(parts, session, installation_id, repo, verdict)
+        verdict.spec_ids += await record_access_back(session, installation_id, now)
+
+    verdict.writes.append(write)
+    return verdict
+
+
+async def _record_repository(
+    parts: Parts, session: AsyncSession, installation_id: int, repo: Repository, verdict: Verdict
+) -> None:
+    now = parts.clock()
+    values = {
+        "id": repo.repo_id,
+        "installation_id": installation_id,
+        "owner": repo.owner,
+        "name": repo.name,
+        "default_branch": repo.default_branch,
+        "private": repo.private,
+    }
+    await installations.record_repository(session, values, now)
+    if not repo.archived:
+        key = f"labels:{repo.repo_id}:{now.isoformat(timespec='minutes')}"
+        effect = await record_effect(
+            session, kind="labels", key=key, repo=(installation_id, repo.repo_id), payload={}, now=now
+        )
+        if effect is not None:
+            verdict.effect_ids.append(effect)
+
+
+async def forget(parts: Parts, happening: Happening, intent: Forget) -> Verdict:
+    """Access is gone: every spec there ends."""
+    installation_id = happening.installation_id or 0
+    removed = happening.repositories_removed
+    async with parts.db.read() as session:
+        if intent.state == "removed":
+            live = await list_live_of(session, repo_ids=removed)
+        else:
+            live = await list_live_of(session, installation_id=installation_id)
+    verdict = cancel_specs(parts, "forget", [spec.id for spec in live], "access_lost")
+
+    async def write(session: AsyncSession) -> None:
+        now = parts.clock()
+        if intent.state == "removed":
+            for repo_id in removed:
+                await installations.set_repository_state(session, repo_id, "removed", now)
+        else:
+            await installations.set_installation_state(session, installation_id, intent.state, now)
+
+    verdict.writes.append(write)
+    return verdict
