@@ -1,43 +1,65 @@
-"""What `list` and `show` do alike for specs, tasks and sandboxes."""
+"""What `list` and `show` do alike for specs, tasks and sandboxes: exactly what the operator API answers, read without it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, TypeVar
 
 from app.cli.show import show_fields, show_json, show_rows
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from app.db.engine import Database
     from app.settings import Settings
 
+Found = TypeVar("Found")
 
-def show_list(settings: Settings, path: str, columns: Sequence[str], limit: int, *, as_json: bool) -> None:
-    page = asyncio.run(_list(settings, path, limit))
+
+def show_list(settings: Settings, kind: str, columns: Sequence[str], limit: int, *, as_json: bool) -> None:
+    """`kind`: specs, tasks or sandboxes. Raises SettingsError when the database is not at this release's schema."""
+    from app.web.operator_reads import read_sandboxes, read_specs, read_tasks
+
+    lists: Mapping[str, Callable[[Database, None, int], Awaitable[BaseModel]]]
+    lists = {"specs": read_specs, "tasks": read_tasks, "sandboxes": read_sandboxes}
+
+    async def look(database: Database) -> BaseModel:
+        return await lists[kind](database, None, limit)
+
+    page = asyncio.run(_looking(settings, look)).model_dump(mode="json")
     if as_json:
         show_json(page)
-        return
-    show_rows(columns, page["items"], nothing=f"no {path.strip('/')} yet")
-
-
-def show_one(settings: Settings, path: str, *, as_json: bool) -> None:
-    found = asyncio.run(_get(settings, path))
-    if as_json:
-        show_json(found)
     else:
-        show_fields(found)
+        show_rows(columns, page["items"], nothing=f"no {kind} yet")
 
 
-async def _list(settings: Settings, path: str, limit: int) -> dict[str, Any]:
-    from app.cli.operator import operator
+def show_one(settings: Settings, kind: str, item_id: str, *, as_json: bool) -> None:
+    """`kind`: spec, task or sandbox. Raises IssuewrightError when there is none, SettingsError as above."""
+    from app.domain.errors import IssuewrightError
+    from app.web.operator_reads import read_sandbox, read_spec, read_task
 
-    async with operator(settings) as api:
-        return await api.list(path, limit)
+    views: Mapping[str, Callable[[Database, str], Awaitable[BaseModel | None]]]
+    views = {"spec": read_spec, "task": read_task, "sandbox": read_sandbox}
+
+    async def look(database: Database) -> BaseModel | None:
+        return await views[kind](database, item_id)
+
+    found = asyncio.run(_looking(settings, look))
+    if found is None:
+        raise IssuewrightError(f"there is no such {kind}")
+    shown = found.model_dump(mode="json")
+    if as_json:
+        show_json(shown)
+    else:
+        show_fields(shown)
 
 
-async def _get(settings: Settings, path: str) -> dict[str, Any]:
-    from app.cli.operator import operator
+async def _looking(settings: Settings, look: Callable[[Database], Awaitable[Found]]) -> Found:
+    from app.db.engine import Database
+    from app.db.schema import require_current_schema
 
-    async with operator(settings) as api:
-        found: dict[str, Any] = await api.get(path)
-        return found
+    await require_current_schema(settings.database)
+    async with aclosing(Database(settings.database)) as database:
+        return await look(database)

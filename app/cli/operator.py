@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from app.settings import Settings
 
-PAGE = 200
-
 
 class NotShown(IssuewrightError):
     """The API refused; the text is its own."""
@@ -38,17 +36,6 @@ class Operator:
             return answer.json()
         raise _refusal(answer)
 
-    async def list(self, path: str, limit: int) -> dict[str, Any]:
-        """Up to `limit` items, over as many pages as it takes, in the shape of one page."""
-        items: list[Any] = []
-        cursor: str | None = None
-        while True:
-            page = await self.get(path, limit=min(PAGE, limit - len(items)), cursor=cursor)
-            items += page["items"]
-            cursor = page["next_cursor"]
-            if cursor is None or len(items) >= limit:
-                return {"items": items, "next_cursor": cursor}
-
     async def stream(self, path: str) -> AsyncIterator[bytes]:
         """The answer's bytes. Raises NotShown."""
         async with self._client.stream("GET", path) as answer:
@@ -62,7 +49,7 @@ class Operator:
 @asynccontextmanager
 async def operator(settings: Settings) -> AsyncIterator[Operator]:
     """Raises SettingsError when the database is not at this release's schema."""
-    from app.db.migrate import require_current_schema
+    from app.db.schema import require_current_schema
 
     await require_current_schema(settings.database)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from app.cli.options import ConfigOption, HostOption, PortOption, config_argument, load
 
@@ -22,12 +24,27 @@ def web(config: ConfigOption = None, host: HostOption = None, port: PortOption =
     redis_url = _prepare(settings, "web")
 
     from app.db.host import host_id
-    from app.web.server import serve
+    from app.observability.crashpoints import arm
+    from app.web.server import event_loop, serve
 
-    asyncio.run(serve(settings, redis_url, host_id(settings.issuewright_home)))
+    arm(settings.crash_points, settings.issuewright_home)
+    # The database's threads let go of the interpreter at every turn, and a busy event loop gives it back only after
+    # this time: at the default of 5 ms deliveries are stored three times slower (measured: docs/benchmarks.md).
+    sys.setswitchinterval(0.0005)
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(serve(settings, redis_url, host_id(settings.issuewright_home)))
 
 
-def worker(config: ConfigOption = None) -> None:
+def worker(
+    config: ConfigOption = None,
+    own_sandboxes: Annotated[
+        bool,
+        typer.Option(
+            "--own-sandboxes",
+            help="When stopped, let this machine's sandboxes save their work first: where they end with it, as in a container.",
+        ),
+    ] = False,
+) -> None:
     """Run a worker process.
 
     It works through what GitHub sent and moves specs forward, one step at a time.
@@ -42,17 +59,20 @@ def worker(config: ConfigOption = None) -> None:
         environment["REDIS_URL"] = redis_url
     sys.stdout.flush()
     # The worker takes this process's place: same pid, same signals, nothing in between.
-    os.execve(sys.executable, [sys.executable, "-P", "-m", "worker", *config_argument(config)], environment)  # noqa: S606
+    arguments = [*config_argument(config), *(["--own-sandboxes"] if own_sandboxes else [])]
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "worker", *arguments], environment)  # noqa: S606
 
 
 def _prepare(settings: Settings, process: str) -> str | None:
     """What both need before they start; the Redis to use. Raises SettingsError."""
-    from app.db.migrate import require_current_schema
+    from app.cli.preflight import require_app
+    from app.db.schema import require_current_schema
     from app.observability.logging import get_logger, start_logging
     from app.queue.embedded import find_running
     from app.settings import ensure_home, require_github
 
-    require_github(settings)
+    # The web process never signs as the App, and is spared the library that reads the key.
+    (require_app if process == "worker" else require_github)(settings)
     ensure_home(settings)
     asyncio.run(require_current_schema(settings.database))
     start_logging(process, settings)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from app import __version__
-from app.cli import database, deliveries, demo, processes, sandboxes, specs, tasks, up
+from app.cli import database, deliveries, demo, doctor, processes, register, sandboxes, specs, tasks, up
 from app.cli.options import Chosen, ConfigOption
 from app.domain.errors import IssuewrightError, SettingsError
 
@@ -47,6 +47,8 @@ app.command("up")(up.up)
 app.command("web")(processes.web)
 app.command("worker")(processes.worker)
 app.command("migrate")(database.migrate)
+app.command("register")(register.register)
+app.command("doctor")(doctor.doctor)
 app.add_typer(specs.app, name="specs")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(sandboxes.app, name="sandboxes")

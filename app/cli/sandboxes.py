@@ -32,7 +32,7 @@ def list_(config: ConfigOption = None, as_json: JsonOption = False, limit: Limit
     """List sandboxes, newest first."""
     from app.cli.listing import show_list
 
-    show_list(load(config), "/sandboxes", COLUMNS, limit, as_json=as_json)
+    show_list(load(config), "sandboxes", COLUMNS, limit, as_json=as_json)
 
 
 @app.command()
@@ -40,7 +40,7 @@ def show(sandbox_id: SandboxId, config: ConfigOption = None, as_json: JsonOption
     """Show one sandbox: its agent's activity, cost and end."""
     from app.cli.listing import show_one
 
-    show_one(load(config), f"/sandboxes/{sandbox_id}", as_json=as_json)
+    show_one(load(config), "sandbox", sandbox_id, as_json=as_json)
 
 
 @app.command()

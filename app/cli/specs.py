@@ -25,7 +25,7 @@ def list_(config: ConfigOption = None, as_json: JsonOption = False, limit: Limit
     """List specs, newest first."""
     from app.cli.listing import show_list
 
-    show_list(load(config), "/specs", COLUMNS, limit, as_json=as_json)
+    show_list(load(config), "specs", COLUMNS, limit, as_json=as_json)
 
 
 @app.command()
@@ -33,7 +33,7 @@ def show(spec_id: SpecId, config: ConfigOption = None, as_json: JsonOption = Fal
     """Show one spec: its tasks, sandboxes, branch, checks and outcome."""
     from app.cli.listing import show_one
 
-    show_one(load(config), f"/specs/{spec_id}", as_json=as_json)
+    show_one(load(config), "spec", spec_id, as_json=as_json)
 
 
 @app.command()

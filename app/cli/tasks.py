@@ -18,7 +18,7 @@ def list_(config: ConfigOption = None, as_json: JsonOption = False, limit: Limit
     """List tasks, newest first."""
     from app.cli.listing import show_list
 
-    show_list(load(config), "/tasks", COLUMNS, limit, as_json=as_json)
+    show_list(load(config), "tasks", COLUMNS, limit, as_json=as_json)
 
 
 @app.command()
@@ -30,4 +30,4 @@ def show(
     """Show one task and what its agent said at the end."""
     from app.cli.listing import show_one
 
-    show_one(load(config), f"/tasks/{task_id}", as_json=as_json)
+    show_one(load(config), "task", task_id, as_json=as_json)

@@ -30,10 +30,11 @@ def up(config: ConfigOption = None, host: HostOption = None, port: PortOption = 
     """
     settings = load(config, host=host, port=port)
 
+    from app.cli.preflight import require_app
     from app.observability.logging import start_logging
-    from app.settings import ensure_home, require_github
+    from app.settings import ensure_home
 
-    require_github(settings)
+    require_app(settings)
     home = ensure_home(settings)
     with only_one(home):
         _require_free_port(settings)

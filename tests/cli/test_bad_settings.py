@@ -2,12 +2,24 @@ from __future__ import annotations
 
 import socket
 import sqlite3
+import subprocess
 from contextlib import closing
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from tests.cli.running import Issuewright
+from tests.cli.running import COMMAND, Issuewright
 
+
+def pem(bits: int | None, *, locked: bool = False) -> str:
+    """A private key: RSA, or with None one of an elliptic curve."""
+    key = rsa.generate_private_key(65537, bits) if bits else ec.generate_private_key(ec.SECP256R1())
+    lock = serialization.BestAvailableEncryption(b"word") if locked else serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock).decode()
+
+
+CUT_OFF = "\n".join(pem(2048).splitlines()[:5])
 NO_APP = {"GITHUB_APP_ID": None, "GITHUB_APP_PRIVATE_KEY": None, "GITHUB_WEBHOOK_SECRET": None}
 
 BAD: dict[str, tuple[list[str], dict[str, str | None], list[str]]] = {
@@ -16,6 +28,17 @@ BAD: dict[str, tuple[list[str], dict[str, str | None], list[str]]] = {
     "nothing set: up": (["up"], NO_APP, list(NO_APP)),
     "key file missing": (["up"], {"GITHUB_APP_PRIVATE_KEY": "/nowhere/key.pem"}, ["GITHUB_APP_PRIVATE_KEY"]),
     "key is no key": (["up"], {"GITHUB_APP_PRIVATE_KEY": "/etc/hostname"}, ["GITHUB_APP_PRIVATE_KEY"]),
+    "key is a directory": (["up"], {"GITHUB_APP_PRIVATE_KEY": "/etc"}, ["GITHUB_APP_PRIVATE_KEY"]),
+    "key is cut off": (["up"], {"GITHUB_APP_PRIVATE_KEY": CUT_OFF}, ["can't be read"]),
+    "key is cut off: worker": (["worker"], {"GITHUB_APP_PRIVATE_KEY": CUT_OFF}, ["can't be read"]),
+    "key is locked": (["up"], {"GITHUB_APP_PRIVATE_KEY": pem(2048, locked=True)}, ["can't be read"]),
+    "key is of another kind": (["up"], {"GITHUB_APP_PRIVATE_KEY": pem(None)}, ["not an RSA key"]),
+    "one GitHub, half said": (["up"], {"GITHUB_API_URL": None}, ["GITHUB_API_URL"]),
+    "host is not here": (["web"], {"HOST": "192.0.2.1"}, ["issuewright migrate"]),
+    "host is not here: up": (["up"], {"HOST": "192.0.2.1"}, ["HOST"]),
+    "host is no name": (["up"], {"HOST": "no such host"}, ["HOST"]),
+    "home is a file": (["up"], {"ISSUEWRIGHT_HOME": "/etc/hostname"}, ["ISSUEWRIGHT_HOME"]),
+    "database without a file": (["migrate"], {"DATABASE_URL": "sqlite+aiosqlite://"}, ["DATABASE_URL"]),
     "app id is no number": (["web"], {"GITHUB_APP_ID": "my-app"}, ["GITHUB_APP_ID"]),
     "port is no number": (["web"], {"PORT": "http"}, ["PORT"]),
     "two at once": (["web"], {"PORT": "70000", "IDLE_S": "-1"}, ["PORT", "IDLE_S"]),
@@ -67,15 +90,64 @@ def test_port_in_use_exits_2_before_anything_starts(issuewright: Issuewright) ->
     assert not (issuewright.home / "issuewright.db").exists()
 
 
+def set_schema(issuewright: Issuewright, revision: str) -> None:
+    with closing(sqlite3.connect(issuewright.home / "issuewright.db")) as db:
+        db.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+        db.commit()
+
+
 def test_database_of_a_newer_release_exits_2(issuewright: Issuewright) -> None:
     assert issuewright.run("migrate").code == 0
-    with closing(sqlite3.connect(issuewright.home / "issuewright.db")) as db:
-        db.execute("UPDATE alembic_version SET version_num = '29990101_0000'")
-        db.commit()
-    for command in ("web", "migrate"):
-        answer = issuewright.run(command)
-        assert answer.code == 2
+    set_schema(issuewright, "29990101_0000")
+    for command in (["web"], ["worker"], ["up"], ["migrate"], ["specs", "list"]):
+        answer = issuewright.run(*command)
+        assert answer.code == 2, answer.err
         assert "newer release" in answer.err
+
+
+def test_database_at_an_older_schema_exits_2_for_all_but_those_that_bring_it_up(
+    issuewright: Issuewright,
+) -> None:
+    assert issuewright.run("migrate").code == 0
+    set_schema(issuewright, "20261128_0252")
+    for command in (["web"], ["worker"], ["specs", "list"]):
+        answer = issuewright.run(*command)
+        assert answer.code == 2, answer.err
+        assert answer.err.splitlines()[-1].endswith("run `issuewright migrate`")
+
+
+def test_two_migrators_at_once_bring_the_database_up_once(issuewright: Issuewright) -> None:
+    both = [
+        subprocess.Popen(
+            [*COMMAND, "migrate"],
+            env=issuewright.environment(),
+            cwd=issuewright.home,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    told = sorted(one.communicate(timeout=60)[0] for one in both)
+    assert [one.returncode for one in both] == [0, 0]
+    assert told[0].startswith("applied")
+    assert told[1].startswith("nothing to do")
+
+
+def test_what_killed_processes_left_behind_is_no_obstacle(issuewright: Issuewright) -> None:
+    run = issuewright.home / "run"
+    (run / "gw").mkdir(parents=True)
+    for path in (run / "redis.sock", run / "gw" / "gateway.sock", run / "gw" / "proxy.sock"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
+            left.bind(str(path))
+    (run / "redis.pid").write_text("1\n")
+    (issuewright.home / "up.lock").write_text("1\n")
+    with issuewright.up():
+        again = issuewright.run("up")
+        assert again.code == 2
+        assert "in use by another `issuewright up`" in again.err
+        web = issuewright.run("web", PORT="0")
+        assert web.code == 2
+        assert "another web process serves" in web.err
 
 
 @pytest.mark.parametrize(

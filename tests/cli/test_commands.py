@@ -17,7 +17,7 @@ from app.domain.states import Flow
 from tests.cli.running import Issuewright
 
 COMMANDS = [
-    *(["demo"], ["up"], ["web"], ["worker"], ["migrate"]),
+    *(["demo"], ["up"], ["web"], ["worker"], ["migrate"], ["register"], ["doctor"]),
     *([noun, verb] for noun in ("specs", "tasks", "sandboxes") for verb in ("list", "show")),
     *(["specs", "bundle"], ["sandboxes", "events"], ["sandboxes", "logs"]),
     *(["deliveries", "list"], ["deliveries", "replay"]),
@@ -61,6 +61,25 @@ def test_every_command_has_help(command: list[str]) -> None:
         "pydantic",
     ):
         assert f"| {heavy}\n" not in done.stderr, f"{heavy} is loaded for --help"
+
+
+@pytest.mark.parametrize("arguments", [["specs", "list"], ["sandboxes", "show", "sbx_none"]], ids=" ".join)
+def test_reading_loads_no_server_and_no_migration_library(
+    issuewright: Issuewright, database: Path, arguments: list[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-X", "importtime", "-m", "app", *arguments],
+        env=issuewright.environment(),
+        cwd=issuewright.home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
+    assert "sqlalchemy" in loaded
+    assert (
+        loaded & {"fastapi", "uvicorn", "alembic", "arq", "githubkit", "httpx", "prometheus_client"} == set()
+    )
 
 
 def test_version_is_told(issuewright: Issuewright) -> None:

@@ -64,12 +64,11 @@ class Stage:
         answer.raise_for_status()
         return answer.json()
 
-    async def first_model_call(self) -> float | None:
-        """When the model was first asked."""
+    async def model_calls(self) -> list[float]:
+        """When the model was asked, each time."""
         async with httpx.AsyncClient(trust_env=False) as client:
             answer = await client.get(f"{self.model_url}/_sim/requests", params={"body": "0"})
-        times = [float(one["at_monotonic_s"]) for one in answer.json()["requests"]]
-        return min(times, default=None)
+        return [float(one["at_monotonic_s"]) for one in answer.json()["requests"]]
 
 
 class Stagehand:

@@ -134,8 +134,8 @@ class Story:
     ) -> Outcome:
         spec = await stage.ask(f"/specs/{spec_id}")
         sandboxes = await asyncio.gather(*(stage.ask(f"/sandboxes/{one}") for one in spec["sandbox_ids"]))
-        first = await stage.first_model_call()
-        if first is None:
+        calls = await stage.model_calls()
+        if not calls:
             raise IssuewrightError("the model was never asked")
         return Outcome(
             issue=int(issue["number"]),
@@ -145,7 +145,7 @@ class Story:
             verified=verified,
             events=sum(int(one["last_seq"]) for one in sandboxes),
             github_writes=await stage.github.count_writes(),
-            label_to_first_model_call_s=first - labeled,
+            label_to_first_model_call_s=min(calls) - labeled,
         )
 
 

@@ -1,0 +1,126 @@
+"""Each setting with each kind of wrong value: refused at once, in one line that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from app.domain.errors import SettingsError
+from app.settings import Settings, load_settings
+
+URLS = (
+    "ftp://x.example",
+    "x.example",
+    "https://",
+    "https://x.example:port",
+    "https://[::1",
+    "https://u:p@x.example",
+)
+LABELS = ("   ", "a" * 51, "one,two", "agent:approved")
+
+WRONG: Mapping[str, Sequence[str]] = {
+    "GITHUB_APP_ID": ("my-app", "0", "-3", "1.5", "9" * 30),
+    "GITHUB_API_URL": URLS,
+    "GITHUB_URL": URLS,
+    "DATABASE_URL": (
+        "mysql://db/x",
+        "postgresql://db/x",
+        "sqlite:///x.db",
+        "postgresql+asyncpg://db:port/x",
+        "x",
+    ),
+    "REDIS_URL": ("http://cache", "cache:6379", "redis://cache:port"),
+    "PORT": ("http", "-1", "65536", "80.5"),
+    "PUBLIC_URL": (*URLS, "https://x.example/?a=b", "https://x.example/#top"),
+    "SANDBOX_PROVIDER": ("docker", "Bubblewrap"),
+    "SANDBOX_MEMORY_GB": ("0", "-1", "4GB", "2000"),
+    "SANDBOX_CPU": ("0", "two", "1000"),
+    "SANDBOX_DISK_GB": ("0", "big", "100000"),
+    "ANTHROPIC_BASE_URL": URLS,
+    "MODEL_PRICES": ("some-model", "some-model=cheap", "some-model=1,2", "=1,2,3", "m=1,2,-3", "m=1,2,inf"),
+    "MODEL_KEY_IN_SANDBOX": ("perhaps", "2"),
+    "MAX_BUDGET_USD": ("0", "-1", "free", "nan", "inf", "1e9"),
+    "MAX_TURNS": ("0", "-1", "many", "1.5"),
+    "TASK_TIMEOUT_S": ("0", "-1", "1h", "99999999"),
+    "IDLE_S": ("-1", "ten", "99999999"),
+    "LEASE_S": ("0", "short", "99999999"),
+    "PERMISSION_MODE": ("plan", "default"),
+    "LOG_FORMAT": ("xml", "JSON "),
+    "LOG_LEVEL": ("loud", "trace"),
+    "LABEL_AGENT": LABELS,
+    "LABEL_PLAN": LABELS,
+    "LABEL_QUICK": LABELS,
+    "LABEL_APPROVED": (*LABELS[:3], "agent"),
+}
+LATER: Mapping[str, str] = {
+    "ISSUEWRIGHT_HOME": "only the file system knows: test_bad_settings",
+    "GITHUB_APP_PRIVATE_KEY": "a path or a text, read when it is needed: test_bad_settings",
+    "GITHUB_WEBHOOK_SECRET": "any text; GitHub's side is tried by doctor",
+    "HOST": "only binding it tells: test_bad_settings",
+    "API_TOKEN": "any text",
+    "SANDBOX_ALLOW_HOSTS": "names, compared as they are",
+    "SANDBOX_SNAPSHOT": "a name at Daytona",
+    "SANDBOX_IMAGE": "a name at Daytona",
+    "DAYTONA_API_KEY": "any text; Daytona tells",
+    "DAYTONA_API_URL": "Daytona's client tells",
+    "DAYTONA_TARGET": "a name at Daytona",
+    "ANTHROPIC_API_KEY": "any text; tried by doctor",
+    "MODEL": "a name; tried by doctor",
+    "MODELS": "names; tried by doctor",
+    "CRASH_POINTS": "for tests: worker and web refuse what they do not know",
+    "CREDENTIALS_KEY": "any text until credentials are stored",
+}
+"""Settings that no value is wrong for by itself, and what tells instead."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ISSUEWRIGHT_HOME", str(tmp_path))
+
+
+def test_every_setting_is_looked_at_here() -> None:
+    assert {name.upper() for name in Settings.model_fields} == set(WRONG) | set(LATER)
+    assert not set(WRONG) & set(LATER)
+
+
+@pytest.mark.parametrize("source", ["environment", "yaml"])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
+)
+def test_a_wrong_value_is_one_line_that_names_the_setting(
+    name: str, value: str, source: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if source == "environment":
+        monkeypatch.setenv(name, value)
+    else:
+        quoted = value.replace("'", "''")
+        (tmp_path / "issuewright.yaml").write_text(f"{name.lower()}: '{quoted}'\n")
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    (problem,) = refused.value.problems
+    assert name in problem
+    assert len(problem.splitlines()) == 1
+    assert len(problem) < 300
+
+
+def test_an_empty_value_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*WRONG, *LATER):
+        if name != "ISSUEWRIGHT_HOME":
+            monkeypatch.setenv(name, "")
+    unset = load_settings()
+    assert unset.port == 8000
+    assert unset.github_app_id is None
+
+
+def test_a_secret_is_never_part_of_a_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://u:hidden-password@db/x")
+    monkeypatch.setenv("REDIS_URL", "http://:hidden-password@cache")
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    assert len(refused.value.problems) == 2
+    assert "hidden-password" not in str(refused.value)
