@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 
+from tests.checks.configuration import find_stale_reference
 from tests.checks.environment import find_environment_reads
 from tests.checks.machine import find_machine_traces
 from tests.checks.names import find_empty_names
@@ -20,6 +21,7 @@ CHECKS: Mapping[str, Callable[[Tree], Iterable[Finding]]] = {
     "SQL": find_sql_elsewhere,
     "machine": find_machine_traces,
     "schema": find_schema_drift,
+    "configuration": find_stale_reference,
 }
 
 

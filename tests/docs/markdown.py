@@ -38,8 +38,25 @@ class Link:
 
 def list_links(document: Path) -> Iterator[Link]:
     for found in _LINK.finditer(document.read_text()):
-        if "://" not in found["target"] and not found["target"].startswith("#"):
-            yield Link(document, found["text"], found["target"])
+        if "://" not in found["target"]:
+            inside = found["target"].startswith("#")
+            yield Link(document, found["text"], document.name * inside + found["target"])
+
+
+def list_anchors(document: Path) -> set[str]:
+    """What GitHub makes of the headings: lower case, words joined by hyphens, everything else left out."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def code_block(document: Path, title: str) -> str:
+    """The fenced block whose opening line ends in `title="…"`. Raises LookupError when there is none, or several."""
+    found = re.findall(
+        rf'^```\w+ title="{re.escape(title)}"\n(.*?)^```$', document.read_text(), re.MULTILINE | re.DOTALL
+    )
+    if len(found) != 1:
+        raise LookupError(f"{document.name} has {len(found)} blocks called {title}")
+    return str(found[0])
 
 
 @cache
@@ -61,6 +78,9 @@ def find_broken(link: Link) -> str | None:
     """What is wrong with a link; None when it is right."""
     if not link.path.is_file():
         return f"{link}: there is no such file"
+    anchor = link.target.partition("#")[2]
+    if anchor and anchor not in list_anchors(link.path):
+        return f"{link}: there is no such heading"
     name = link.name
     if name is None or link.path.suffix != ".py" or name in {link.path.name, _module(link.path)}:
         return None

@@ -35,6 +35,7 @@ def test_every_decision_record_is_listed() -> None:
         ("`gone`", "../worker/engine.py"),
         ("engine", "../worker/gone.py"),
         ("`Engine.gone`", "../worker/engine.py"),
+        ("what is gone", "operations.md#gone"),
     ],
 )
 def test_a_broken_link_is_found(text: str, target: str) -> None:
@@ -43,3 +44,11 @@ def test_a_broken_link_is_found(text: str, target: str) -> None:
 
 def test_a_true_name_is_not_called_broken() -> None:
     assert find_broken(Link(LIFE, "`Engine.advance`", "../worker/engine.py")) is None
+
+
+def test_every_promise_of_security_names_a_test_that_shows_it() -> None:
+    page = ROOT / "docs" / "security.md"
+    promised = page.read_text().split("\n## Promised\n")[1].split("\n## ")[0]
+    promises = [part for part in promised.split("\n\n") if part.startswith("**")]
+    assert len(promises) > 10
+    assert [part[:60] for part in promises if "\nShown by [`test_" not in part] == []

@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
 from app.cli.root import app
+from app.domain import notices
+from app.domain.errors import SettingsError
+from app.sandbox.select import make_sandboxes
 from app.settings import Settings
 from tests.docs.markdown import ROOT
 
+OF_TESTS = {"ISSUEWRIGHT_REQUIRE", "ISSUEWRIGHT_TEST_POSTGRES_URL"}
+"""Variables that tests read."""
 README = (ROOT / "README.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PAGE = (ROOT / "docs" / "dependencies.md").read_text()
@@ -39,24 +45,31 @@ def test_every_dependency_has_its_reason_and_no_other_is_named(heading: str) -> 
 
 
 def test_every_setting_in_the_readme_exists() -> None:
-    table = README.split("\n## Settings\n")[1].split("\n## ")[0]
-    shown = {name for line in table.splitlines() if line.startswith("| `") for name in _variables(line)}
+    shown = set(re.findall(r"`([A-Z]+_[A-Z_]+)[`=]", README)) - OF_TESTS
+    shown |= {name.upper() for name in re.findall(r"^ *([a-z_]+): \S", README, re.MULTILINE)}
     assert shown - {name.upper() for name in Settings.model_fields} == set()
-    assert "DATABASE_URL" in shown
+    assert {"ISSUEWRIGHT_HOME", "PUBLIC_URL"} <= shown
 
 
-def _variables(line: str) -> list[str]:
-    return re.findall(r"`([A-Z][A-Z0-9_]+)`", line.split("|")[1])
-
-
-def test_the_readme_names_no_command_that_is_missing_and_calls_missing_ones_missing() -> None:
+def test_the_readme_names_no_command_that_is_missing() -> None:
     commands = set(get_command(app).commands)  # type: ignore[attr-defined]
     assert set(re.findall(r"`issuewright (\w+)", README)) - commands == set()
+
+
+def test_the_readme_calls_missing_what_is_missing() -> None:
     not_there = README.split("**Not there yet:**")[1].split("\n")[0]
-    for name in ("register", "doctor"):
-        assert (f"`{name}`" in not_there) == (name not in commands)
+    assert ("planning" in not_there) == hasattr(notices, "NO_PLANNING")
+    assert ("Daytona" in not_there) == (not has_provider("daytona"))
+
+
+def has_provider(name: str) -> bool:
+    try:
+        make_sandboxes(name, Path("/nonexistent"), Path("/nonexistent"))
+    except SettingsError:
+        return False
+    return True
 
 
 def test_the_readme_names_make_targets_that_exist() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"make ([a-z]+)", README)) - targets <= {"and"}
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z-]+)", README)) - targets <= {"and"}
