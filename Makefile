@@ -4,19 +4,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 ARGS ?=
+ON_SERVERS := tests/db tests/queue tests/web tests/worker \
+	$(addprefix tests/flow/test_,happy_path.py kills.py interference.py two_of_each.py)
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check crash bench lock clean
+.PHONY: help demo test test-servers check crash bench docs lock clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.run ## watch a labeled issue become a pull request, all on this machine (options: ARGS=--keep)
 	@$(BIN)/issuewright demo $(ARGS)
 
 test: $(VENV)/.dev ## run the whole test suite (options: ARGS=-k name)
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-servers: $(VENV)/.dev ## what meets the database or Redis once more, on PostgreSQL and redis-server (see the README)
+	@$(BIN)/python -m pytest --servers -n 2 $(ON_SERVERS) $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types, import rules, migrations
 	@$(BIN)/ruff check .
@@ -26,10 +31,13 @@ check: $(VENV)/.dev ## lint, format, types, import rules, migrations
 	@$(BIN)/python -m tests.checks
 
 crash: $(VENV)/.dev ## kill processes at named points and see that nothing is lost or doubled (minutes)
-	@$(BIN)/python -m pytest -m crash -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -p tests.crash.report -m "crash or load" -n 2 $(ARGS)
 
 bench: $(VENV)/.dev ## measure, as ratios within one run
 	@$(BIN)/python -m bench $(ARGS)
+
+docs: $(VENV)/.dev ## write the configuration reference again from app/settings.py
+	@$(BIN)/python -m tests.checks.configuration
 
 lock: $(VENV)/.dev ## resolve the exact versions again (needs uv)
 	uv pip compile pyproject.toml --extra local --extra daytona --extra dev $(LOCK) -o requirements/dev.lock
