@@ -25,7 +25,7 @@ def test_receiver_measured_then_every_server_answered_and_none_is_left() -> None
 
 def test_answer_other_than_202_then_the_measurement_fails(tmp_path: Path) -> None:
     bare = ("uvicorn", "bench.bare:app", "--log-level", "warning", "--no-access-log")
-    with running(bare, app_environment(tmp_path)) as port:
+    with (tmp_path / "log").open("wb") as log, running(bare, app_environment(tmp_path), log) as port:
         assert post_all(port, "/webhooks/github", SECRET, 1) > 0
         with pytest.raises(RuntimeError, match=" 401 "):
             post_all(port, "/webhooks/github", "another secret", 1)
@@ -34,6 +34,7 @@ def test_answer_other_than_202_then_the_measurement_fails(tmp_path: Path) -> Non
 def test_server_that_does_not_start_then_it_is_said(tmp_path: Path) -> None:
     with (
         pytest.raises(RuntimeError, match="did not start"),
-        running(("bench.not_there",), app_environment(tmp_path)),
+        (tmp_path / "log").open("wb") as log,
+        running(("bench.not_there",), app_environment(tmp_path), log),
     ):
         pytest.fail("nothing runs")

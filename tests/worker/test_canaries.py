@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
-from sqlalchemy import make_url
+from sqlalchemy import text
 
+from app.db.engine import Database
+from app.db.models import Base
 from app.domain.states import SpecState
 from tests.git.test_secrets_scan import SAMPLES
 from tests.worker.bench import Bench
@@ -29,30 +28,26 @@ WRAPPED = [
 ]
 
 
-def texts_of(database: Path) -> str:
+async def texts_of(db: Database) -> str:
     """Every column of every table but those that keep what came in as it came."""
     raw = {"artifact_chunk", "delivery"}
-    with closing(sqlite3.connect(database)) as connection:
-        tables = [
-            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        ]
-        assert raw <= set(tables)
-        rows = [
-            row for name in tables if name not in raw for row in connection.execute(f'SELECT * FROM "{name}"')
-        ]
-    return "\n".join(map(str, rows))
+    tables = [name for name in Base.metadata.tables if name not in raw]
+    async with db.read() as session:
+        return "\n".join(
+            [str((await session.execute(text(f'SELECT * FROM "{name}"'))).all()) for name in tables]
+        )
 
 
-def assert_unseen(bench: Bench, logs: io.StringIO, secrets: Sequence[str]) -> None:
+async def assert_unseen(bench: Bench, logs: io.StringIO, secrets: Sequence[str]) -> None:
     seen = {
         "GitHub": str(bench.github.repo(bench.name)) + str(bench.github.issue(bench.name, 1)) + str(bench.writes())
         + str(bench.github.pulls(bench.name)),
         "log": logs.getvalue(),
-        "database": texts_of(Path(make_url(bench.db.url).database or "")),
+        "database": await texts_of(bench.db),
     }  # fmt: skip
     assert "Do it" in seen["GitHub"]
-    for place, text in seen.items():
-        assert [secret[:12] for secret in secrets if secret in text] == [], place
+    for place, words in seen.items():
+        assert [secret[:12] for secret in secrets if secret in words] == [], place
 
 
 async def test_secrets_in_a_change_are_not_pushed_and_named_by_place_only(
@@ -67,7 +62,7 @@ async def test_secrets_in_a_change_are_not_pushed_and_named_by_place_only(
     status = bench.status(number)
     assert "Not pushed" in status
     assert "work.txt" in status
-    assert_unseen(bench, log_output, secrets)
+    await assert_unseen(bench, log_output, secrets)
 
 
 async def test_secrets_in_what_the_agent_says_are_taken_out_of_every_text(
@@ -79,7 +74,7 @@ async def test_secrets_in_what_the_agent_says_are_taken_out_of_every_text(
     await bench.rest()
     assert (await bench.spec()).state is SpecState.IN_REVIEW
     assert "I used [redacted" in bench.github.pulls(bench.name)[0]["body"]
-    assert_unseen(bench, log_output, [OURS, *FORMATS])
+    await assert_unseen(bench, log_output, [OURS, *FORMATS])
 
 
 async def test_secrets_in_why_the_agent_failed_are_taken_out_of_every_text(
@@ -92,4 +87,4 @@ async def test_secrets_in_why_the_agent_failed_are_taken_out_of_every_text(
     await bench.rest()
     assert (await bench.spec()).state is SpecState.FAILED
     assert "The model said" in bench.status(number)
-    assert_unseen(bench, log_output, [OURS, *FORMATS])
+    await assert_unseen(bench, log_output, [OURS, *FORMATS])

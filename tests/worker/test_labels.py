@@ -117,6 +117,15 @@ async def test_renamed_label_is_the_same_label_when_it_is_taken_off(bench: Bench
     assert "label was removed" in bench.status(number)
 
 
+async def test_label_renamed_before_the_run_begins_is_still_there(bench: Bench) -> None:
+    bench.label(bench.open_issue())
+    await bench.receive(bench.new_deliveries())
+    await bench.take_in()
+    bench.github.rename_label(bench.name, "alice", LABEL, "robot: later")
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.IMPLEMENTING
+
+
 async def test_another_label_taken_off_leaves_the_run_alone(bench: Bench) -> None:
     number = bench.open_issue()
     bench.github.add_labels(bench.name, number, "alice", "agent:approved", "bug")

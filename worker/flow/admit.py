@@ -8,7 +8,7 @@ from datetime import datetime
 from app.domain.errors import Denied, Gone, Refused
 from app.domain.gitflow import base_candidates, branch_kind
 from app.domain.ids import IssueNumber, UserId
-from app.domain.labels import has_label
+from app.domain.labels import carries_label
 from app.domain.notices import ARCHIVED, CANCEL_TEXTS, EMPTY_REPOSITORY, LABELER_LOST, NO_BASE, NO_MODEL
 from app.domain.ports import Branch, Repository, User
 from app.domain.states import SpecState
@@ -58,7 +58,9 @@ async def _reason_to_cancel(step: Step) -> str | None:
         return "issue_deleted"
     if issue.state == "closed":
         return "issue_closed"
-    return None if has_label(issue.labels, step.spec.trigger_label) else "label_removed"
+    spec = step.spec
+    there = carries_label(issue.labels, issue.label_ids, spec.trigger_label_id, spec.trigger_label)
+    return None if there else "label_removed"
 
 
 async def _labeler_may_write(step: Step) -> bool:

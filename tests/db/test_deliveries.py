@@ -1,0 +1,49 @@
+"""Recording deliveries: many in one statement, on both databases."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.db.deliveries import NewDelivery, record_deliveries
+from app.db.engine import Database
+from app.db.models import Delivery
+from app.domain.ids import DeliveryId
+from app.domain.states import DeliveryState
+from tests.db.rows import T0, after
+
+HEADERS = {"x-github-event": "issues", "user-agent": "Zähler \N{PARTY POPPER} '?' $1 %s :id"}
+
+
+def delivery(number: int, body: bytes = b"{}") -> NewDelivery:
+    return NewDelivery(DeliveryId(f"guid-{number}"), "issues", HEADERS, body, after(number / 1000))
+
+
+@pytest.mark.parametrize("count", [1, 2, 64, 500])
+async def test_group_of_any_size_then_every_row_is_as_it_was_given(db: Database, count: int) -> None:
+    bodies = [b"\x00\xff'" + bytes([number % 256]) * number for number in range(count)]
+    group = [delivery(number, body) for number, body in enumerate(bodies)]
+    assert await record_deliveries(db, group) == count
+    async with db.read() as session:
+        for one in (group[0], group[-1]):
+            row = await session.get(Delivery, one.id)
+            assert row is not None
+            assert (row.event, row.headers, row.body) == ("issues", HEADERS, one.body)
+            assert (row.received_at, row.state, row.attempts) == (one.received_at, DeliveryState.RECEIVED, 0)
+            assert (row.intent, row.handled_at) == (None, None)
+
+
+async def test_repeated_within_a_group_and_later_then_the_first_stays_and_new_ones_are_counted(
+    db: Database,
+) -> None:
+    assert await record_deliveries(db, [delivery(1, b"first"), delivery(2), delivery(1, b"second")]) == 2
+    assert await record_deliveries(db, [delivery(1, b"third"), delivery(3)]) == 1
+    assert await record_deliveries(db, [delivery(3)]) == 0
+    async with db.read() as session:
+        row = await session.get(Delivery, "guid-1")
+    assert row is not None
+    assert row.body == b"first"
+    assert row.received_at > T0
+
+
+async def test_nothing_to_record_then_nothing_is_asked(db: Database) -> None:
+    assert await record_deliveries(db, []) == 0
