@@ -134,6 +134,8 @@ class WorkerProcess:
         if self._redis_url is not None:
             jobs.append(self._listen(self._redis_url))
         tasks = [asyncio.create_task(job) for job in jobs]
+        if not self._parts.model_ready:
+            log.warning("model.missing", detail="ANTHROPIC_API_KEY is not set: agents can't work")
         log.info("worker.started", provider=self._parts.sandboxes.kind, redis=self._redis_url is not None)
         warming = asyncio.create_task(self._warm_up())
         waiter = asyncio.create_task(stopping.wait())

@@ -36,7 +36,9 @@ def list_(
     if as_json:
         show_json({"items": rows, "next_cursor": None})
     else:
-        show_rows(COLUMNS, rows, nothing="no deliveries yet")
+        show_rows(
+            COLUMNS, rows, nothing="no deliveries yet" if state is None else f"no delivery is {state.value}"
+        )
 
 
 @app.command()

@@ -229,7 +229,7 @@ def _tell(made: Made, now: Settings, *, as_json: bool) -> None:
     print(f"Stored      {stored}")
     if backup:
         print(f"Kept        {backup} (the App before)")
-    print("Next        issuewright doctor, then issuewright up")
+    print("Next        issuewright up, then issuewright doctor")
     print(f"Install     {install_url} (once it is up)")
 
 

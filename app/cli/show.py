@@ -32,7 +32,11 @@ def show_rows(columns: Sequence[str], rows: Sequence[Row], nothing: str) -> None
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column.replace("_", " "), no_wrap=column != "title", overflow="ellipsis")
+        # Ids are copied from here into the next command: never cut.
+        width = max(len(row[columns.index(column)]) for row in lines) if column == "id" else None
+        table.add_column(
+            column.replace("_", " "), no_wrap=column != "title", overflow="ellipsis", min_width=width
+        )
     for line in lines:
         table.add_row(*(Text(cell) for cell in line))
     Console().print(table)

@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, NullPool, event, inspect, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from app.domain.errors import SettingsError
+from app.domain.errors import IssuewrightError, SettingsError
 
 SchemaState = Literal["current", "older", "newer", "empty"]
 STEPS = Path(__file__).resolve().parents[2] / "migrations"
@@ -57,9 +58,20 @@ async def schema_state(url: str) -> SchemaState:
     return "older" if at in known else "newer"
 
 
+class Unreachable(IssuewrightError):
+    """The database does not answer now; the same settings may work later, so a supervisor should try again."""
+
+
 async def require_current_schema(url: str) -> None:
-    """For processes that serve. Raises SettingsError saying what to run."""
-    state = await schema_state(url)
+    """For processes that serve. Raises SettingsError saying what to run, Unreachable when there is no answer."""
+    try:
+        state = await schema_state(url)
+    except (SQLAlchemyError, OSError) as error:
+        shown = make_url(url).render_as_string(hide_password=True)
+        reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+        raise Unreachable(
+            f"DATABASE_URL: {shown} can't be used ({reason}); see that it runs and is right"
+        ) from None
     if state in {"older", "empty"}:
         raise SettingsError(
             "DATABASE_URL: the database is not at this release's schema; run `issuewright migrate`"
