@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -30,18 +31,21 @@ def app_environment(home: Path) -> dict[str, str]:
             Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
         ).decode(),
         "GITHUB_WEBHOOK_SECRET": SECRET,
-        "LOG_LEVEL": "error",
         "LOG_FORMAT": "json",
     }
 
 
 @contextmanager
-def running(module: Sequence[str], environment: Mapping[str, str]) -> Iterator[int]:
-    """`python -m MODULE… --port PORT`; yields the port once it answers, ends the process afterwards."""
+def running(module: Sequence[str], environment: Mapping[str, str], log: IO[bytes]) -> Iterator[int]:
+    """`python -m MODULE… --port PORT`, what it says goes to `log`; yields the port once it answers, ends the process
+    afterwards.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
-    process = subprocess.Popen([sys.executable, "-m", *module, "--port", str(port)], env=dict(environment))
+    process = subprocess.Popen(
+        [sys.executable, "-m", *module, "--port", str(port)], env=dict(environment), stdout=log, stderr=log
+    )
     try:
         _wait_for(port, process)
         yield port

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
 from app.web.problems import Problem, invalid
 
@@ -41,7 +42,7 @@ async def stream_capped(request: Request, cap: int, chunk_s: float) -> AsyncIter
     piece takes longer than `chunk_s`, Broken.
     """
     if (declared_length(request) or 0) > cap:
-        await _drain(request, max(cap, _DRAIN_BYTES))
+        await _drain(request.receive, max(cap, _DRAIN_BYTES))
         raise TooLarge
     total = 0
     stream = request.stream().__aiter__()
@@ -57,7 +58,7 @@ async def stream_capped(request: Request, cap: int, chunk_s: float) -> AsyncIter
             return
         total += len(piece)
         if total > cap:
-            await _drain(request, max(cap, _DRAIN_BYTES))
+            await _drain(request.receive, max(cap, _DRAIN_BYTES))
             raise TooLarge
         yield piece
 
@@ -66,40 +67,46 @@ async def read_capped(request: Request, cap: int, limit_s: float) -> bytes:
     """The whole body. Raises TooLarge (before reading anything when the length is declared), TooSlow when it is not
     complete after `limit_s`, Broken.
     """
-    if (declared_length(request) or 0) > cap:
-        await _drain(request, max(cap, _DRAIN_BYTES))
+    return await read_whole(request.receive, request.headers.get("content-length", ""), cap, limit_s)
+
+
+async def read_whole(receive: Receive, declared: str, cap: int, limit_s: float) -> bytes:
+    """The same for a bare ASGI app; `declared` is what Content-Length says."""
+    if _LENGTH.fullmatch(declared) and int(declared) > cap:
+        await _drain(receive, max(cap, _DRAIN_BYTES))
         raise TooLarge
-    pieces: list[bytes] = []
     try:
         async with asyncio.timeout(limit_s):
-            await _collect(request, cap, pieces)
+            return await _collect(receive, cap)
     except TimeoutError:
         raise TooSlow from None
-    return b"".join(pieces)
 
 
-async def _collect(request: Request, cap: int, pieces: list[bytes]) -> None:
+async def _collect(receive: Receive, cap: int) -> bytes:
+    pieces: list[bytes] = []
     left = cap
     while True:
-        message = await request.receive()
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise Broken
         piece = message.get("body", b"")
         left -= len(piece)
+        more = message.get("more_body", False)
         if left < 0:
-            await _drain(request, max(cap, _DRAIN_BYTES))
+            if more:
+                await _drain(receive, max(cap, _DRAIN_BYTES))
             raise TooLarge
         pieces.append(piece)
-        if not message.get("more_body", False):
-            return
+        if not more:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-async def _drain(request: Request, budget: int) -> None:
+async def _drain(receive: Receive, budget: int) -> None:
     """Read on a little, so that a client still sending sees the answer rather than a reset connection."""
     try:
         async with asyncio.timeout(_DRAIN_S):
             while budget > 0:
-                message = await request.receive()
+                message = await receive()
                 budget -= len(message.get("body", b""))
                 if message["type"] == "http.disconnect" or not message.get("more_body", False):
                     return

@@ -42,17 +42,18 @@ class Committer:
         """
         if self._bytes + len(delivery.body) > _WAITING_BYTES:
             raise NotStored
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
         self._waiting.append((delivery, done))
         self._bytes += len(delivery.body)
         if not self._running:
             self._running = True
             self._parts.spawn(self._commit_all())
+        limit = loop.call_later(self._parts.limits.webhook_store_s, _give_up, done)
         try:
-            async with asyncio.timeout(self._parts.limits.webhook_store_s):
-                await done
-        except TimeoutError:
-            raise NotStored from None
+            await done
+        finally:
+            limit.cancel()
 
     async def _commit_all(self) -> None:
         try:
@@ -80,18 +81,21 @@ class Committer:
         except (SQLAlchemyError, OSError, TimeoutError) as error:
             log.warning("delivery.not_stored", error=type(error).__name__, count=len(deliveries))
             for done in waiters:
-                if not done.done():
-                    done.set_exception(NotStored())
-                    done.exception()  # its waiter may have left; then nobody else would look at it
+                _give_up(done)
             return
         crashpoint("delivery.after")
         for done in waiters:
             if not done.done():
                 done.set_result(None)
         if fresh:
-            log.info("delivery.recorded", delivery_id=fresh[0], beside_it=list(fresh[1:]))
-            # One ring for a group: who hears it looks for everything that waits.
+            # One ring and one line for a group: who hears the ring looks for everything that waits.
+            log.info("delivery.recorded", delivery_id=fresh[0], count=len(fresh))
             self._parts.spawn(self._ring(fresh[0]))
 
     async def _ring(self, delivery_id: DeliveryId) -> None:
         await self._parts.doorbell.ring(JobName.INTAKE, delivery_id)
+
+
+def _give_up(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_exception(NotStored())

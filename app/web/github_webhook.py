@@ -6,26 +6,38 @@ The order of the checks is the contract's: 413, 408, 401, 400, then 503.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import Request, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from app.db.deliveries import NewDelivery
 from app.domain.ids import DeliveryId
-from app.web.body import Broken, TooLarge, TooSlow, body_problem, read_capped
+from app.web.body import Broken, TooLarge, TooSlow, body_problem, read_whole
 from app.web.committer import Committer, NotStored
 from app.web.parts import Parts
 from app.web.problems import Problem, problems
 
 _GUID = re.compile(r"[A-Za-z0-9-]{1,64}")
 _EVENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_KEPT_HEADERS = re.compile(r"x-github-[a-z-]{1,60}|user-agent|content-type")
+_KEPT_HEADERS = {
+    name.encode(): name
+    for name in (
+        "x-github-event",
+        "x-github-delivery",
+        "x-github-hook-id",
+        "x-github-hook-installation-target-type",
+        "x-github-hook-installation-target-id",
+        "x-github-enterprise-version",
+        "x-github-enterprise-host",
+        "user-agent",
+        "content-type",
+    )
+}
+_JSON = b"application/json"
 _LONE_SURROGATE_HINT = re.compile(rb"\\u[dD][89a-fA-F]")
 _BIG_BYTES = 500_000
 """Above this, hashing and parsing take longer than other requests should wait."""
@@ -68,47 +80,49 @@ class Webhook:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._committer = Committer(parts)
+        self._stored = parts.metrics.deliveries.labels("stored")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stores one delivery; 202 once it is durable, also for events that are ignored later and for repeated ones."""
-        answer: ASGIApp
         try:
-            delivery = await _read_delivery(Request(scope, receive), self._parts)
+            delivery = await _read_delivery(scope["headers"], receive, self._parts)
             await self._committer.record(delivery)
         except Problem as problem:
-            outcome, answer = str(problem.status), problem.answer()
+            self._parts.metrics.deliveries.labels(str(problem.status)).inc()
+            await problem.answer()(scope, receive, send)
         except NotStored:
+            self._parts.metrics.deliveries.labels("503").inc()
             refusal = Problem(503, "storage is unavailable; deliver it again", headers={"Retry-After": "10"})
-            outcome, answer = "503", refusal.answer()
+            await refusal.answer()(scope, receive, send)
         else:
-            outcome, answer = "stored", Receipt(delivery.id)
-        self._parts.metrics.deliveries.labels(outcome).inc()
-        await answer(scope, receive, send)
+            self._stored.inc()
+            await _accept(delivery.id, send)
 
 
-class Receipt(Response):
-    def __init__(self, delivery_id: DeliveryId) -> None:
-        # The id is checked: letters, digits and dashes.
-        content = f'{{"status":"stored","delivery_id":"{delivery_id}"}}'
-        super().__init__(content, 202, media_type="application/json")
+async def _accept(delivery_id: DeliveryId, send: Send) -> None:
+    # The id is checked: letters, digits and dashes.
+    body = f'{{"status":"stored","delivery_id":"{delivery_id}"}}'.encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 202, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
-async def _read_delivery(request: Request, parts: Parts) -> NewDelivery:
+async def _read_delivery(pairs: Sequence[tuple[bytes, bytes]], receive: Receive, parts: Parts) -> NewDelivery:
     """Raises Problem."""
     limits = parts.limits
+    headers = dict(reversed(pairs))  # of a header that is repeated, the first counts
     try:
-        body = await read_capped(request, limits.webhook_bytes, limits.webhook_body_s)
+        declared = headers.get(b"content-length", b"").decode("latin-1")
+        body = await read_whole(receive, declared, limits.webhook_bytes, limits.webhook_body_s)
     except (TooLarge, TooSlow, Broken) as error:
         raise body_problem(error, limits.webhook_bytes) from None
-    headers = request.scope["headers"]
-    signature = _first(headers, b"x-hub-signature-256")
-    secrets = parts.settings.webhook_secrets
-    if not await _for(body, is_signed, body, signature, secrets):
+    signature = headers.get(b"x-hub-signature-256", b"")
+    if not await _for(body, is_signed, body, signature, parts.settings.webhook_secrets):
         raise Problem(401, "X-Hub-Signature-256 is missing or does not fit")
     event = _name(headers, b"x-github-event", _EVENT)
     guid = _name(headers, b"x-github-delivery", _GUID)
-    content_type = (_first(headers, b"content-type") or b"application/json").split(b";")[0].strip().lower()
-    if content_type != b"application/json":
+    content_type = headers.get(b"content-type", _JSON)
+    if content_type != _JSON and content_type.split(b";")[0].strip().lower() != _JSON:
         raise Problem(400, "the webhook's content type must be application/json")
     if not await _for(body, is_json_object, body):
         raise Problem(400, "the body is not a JSON object")
@@ -124,16 +138,15 @@ async def _for(body: bytes, check: Any, *arguments: Any) -> bool:
     return bool(check(*arguments))
 
 
-def is_signed(body: bytes, signature: bytes | None, secrets: Sequence[bytes]) -> bool:
+def is_signed(body: bytes, signature: bytes, secrets: Sequence[bytes]) -> bool:
     """Whether `signature` is `sha256=` plus the HMAC of `body` under one of `secrets`.
 
     Compared as bytes, since a header may hold anything; every secret is tried, so the time does not tell which fits.
     """
-    given = signature or b""
     fits = False
     for secret in secrets:
-        expected = b"sha256=" + hmac.new(secret, body, hashlib.sha256).hexdigest().encode()
-        fits |= hmac.compare_digest(expected, given)
+        expected = b"sha256=" + hmac.digest(secret, body, "sha256").hex().encode()
+        fits |= hmac.compare_digest(expected, signature)
     return fits
 
 
@@ -161,21 +174,17 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _first(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> bytes | None:
-    return next((value for name, value in headers if name == wanted), None)
-
-
-def _name(headers: Iterable[tuple[bytes, bytes]], wanted: bytes, shape: re.Pattern[str]) -> str:
-    text = (_first(headers, wanted) or b"").decode("latin-1")
+def _name(headers: Mapping[bytes, bytes], wanted: bytes, shape: re.Pattern[str]) -> str:
+    text = headers.get(wanted, b"").decode("latin-1")
     if not shape.fullmatch(text):
         raise Problem(400, f"{wanted.decode()} is missing or not what GitHub sends")
     return text
 
 
-def _kept(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+def _kept(headers: Mapping[bytes, bytes]) -> dict[str, str]:
     """What is worth keeping; never a signature."""
     return {
-        text: value.decode("latin-1")[:500]
-        for name, value in headers
-        if _KEPT_HEADERS.fullmatch(text := name.decode("latin-1"))
+        name: value.decode("latin-1")[:500]
+        for key, value in headers.items()
+        if (name := _KEPT_HEADERS.get(key)) is not None
     }

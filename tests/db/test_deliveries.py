@@ -22,7 +22,7 @@ def delivery(number: int, body: bytes = b"{}") -> NewDelivery:
 async def test_group_of_any_size_then_every_row_is_as_it_was_given(db: Database, count: int) -> None:
     bodies = [b"\x00\xff'" + bytes([number % 256]) * number for number in range(count)]
     group = [delivery(number, body) for number, body in enumerate(bodies)]
-    assert await record_deliveries(db, group) == count
+    assert await record_deliveries(db, group) == tuple(one.id for one in group)
     async with db.read() as session:
         for one in (group[0], group[-1]):
             row = await session.get(Delivery, one.id)
@@ -32,12 +32,13 @@ async def test_group_of_any_size_then_every_row_is_as_it_was_given(db: Database,
             assert (row.intent, row.handled_at) == (None, None)
 
 
-async def test_repeated_within_a_group_and_later_then_the_first_stays_and_new_ones_are_counted(
+async def test_repeated_within_a_group_and_later_then_the_first_stays_and_new_ones_are_named(
     db: Database,
 ) -> None:
-    assert await record_deliveries(db, [delivery(1, b"first"), delivery(2), delivery(1, b"second")]) == 2
-    assert await record_deliveries(db, [delivery(1, b"third"), delivery(3)]) == 1
-    assert await record_deliveries(db, [delivery(3)]) == 0
+    first = [delivery(2), delivery(1, b"first"), delivery(1, b"second")]
+    assert await record_deliveries(db, first) == ("guid-2", "guid-1")
+    assert await record_deliveries(db, [delivery(1, b"third"), delivery(3)]) == ("guid-3",)
+    assert await record_deliveries(db, [delivery(3)]) == ()
     async with db.read() as session:
         row = await session.get(Delivery, "guid-1")
     assert row is not None
@@ -46,4 +47,4 @@ async def test_repeated_within_a_group_and_later_then_the_first_stays_and_new_on
 
 
 async def test_nothing_to_record_then_nothing_is_asked(db: Database) -> None:
-    assert await record_deliveries(db, []) == 0
+    assert await record_deliveries(db, []) == ()
