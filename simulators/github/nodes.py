@@ -3,6 +3,7 @@
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 PREFIX = {
+    "LabeledEvent": "LE",
     "User": "U",
     "Organization": "O",
     "Bot": "BOT",

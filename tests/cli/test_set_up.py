@@ -61,6 +61,10 @@ def github(home: Path) -> Iterator[Control]:
         yield control
 
 
+def asked_for_review(github: Control) -> list[str]:
+    return [one["login"] for one in (pull(github) or {"requested_reviewers": []})["requested_reviewers"]]
+
+
 def pull(github: Control) -> dict[str, Any] | None:
     return next(iter(github.pulls("acme/mathkit")), None)
 
@@ -102,13 +106,11 @@ def test_following_the_readme_leads_from_nothing_to_a_pull_request(
             assert [line for line in examined.out.splitlines() if not line.startswith("ok ")] == []
 
             github.open_issue("acme/mathkit", "alice", TITLE, BODY, labels=["agent:quick"])
-            until(
-                lambda: (pull(github) or {"draft": True})["draft"] is False, "no pull request is ready", 120
-            )
+            until(lambda: asked_for_review(github) == ["alice"], "no pull request is ready for review", 120)
             ready = pull(github)
             assert ready is not None
+            assert not ready["draft"]
             assert "126410606437752" in ready["body"]
-            assert [one["login"] for one in ready["requested_reviewers"]] == ["alice"]
     secrets = (home / "state" / "github-app.yaml").read_text()
     key = re.search(r"MII[A-Za-z0-9+/]{20}", secrets)
     assert key is not None

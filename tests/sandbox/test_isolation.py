@@ -81,7 +81,7 @@ async def test_planted_secrets_are_in_no_file_and_no_variable(
 
     await sandboxes.ensure_created(order_of("hunt", system=secret.encode().hex().encode()))
 
-    seen = await look.report(40)
+    seen = await look.report(120)
     # The one place that holds it on purpose shows that the hunt finds what is there.
     assert seen == {"found": ["workspace/decoy.txt"], "environment": []}
     order_json = (look.directory.path.parent / "iw-other" / "order.json").read_text()

@@ -6,6 +6,7 @@ from simulators.github.actions import issues as actions
 from simulators.github.clock import iso
 from simulators.github.errors import ApiError, forbidden, validation
 from simulators.github.model import Issue
+from simulators.github.nodes import node_id
 from simulators.github.rest.routing import Call, Json, created, route
 from simulators.github.shapes.accounts import user_json
 from simulators.github.shapes.issues import issue_json
@@ -100,6 +101,7 @@ def list_events(call: Call) -> Json:
     return [
         {
             "id": one.id,
+            "node_id": node_id("LabeledEvent", one.id),
             "url": f"{url}/{one.id}",
             "actor": user_json(call.world, one.user_id),
             "event": one.event,

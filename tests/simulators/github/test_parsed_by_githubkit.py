@@ -89,6 +89,7 @@ def call_issue_routes(t: Typed) -> int:
     t(rest.issues.set_labels(OWNER, NAME, n, labels=["agent", "agent:plan"]))
     t(rest.issues.remove_label(OWNER, NAME, n, "agent:plan"))
     t(rest.issues.delete_label(OWNER, NAME, "agent:plan"))
+    t(rest.issues.list_events(OWNER, NAME, n))
     reaction = t(rest.reactions.create_for_issue(OWNER, NAME, n, content="eyes"))
     t(rest.reactions.list_for_issue(OWNER, NAME, n))
     t(rest.reactions.delete_for_issue(OWNER, NAME, n, reaction.id))
