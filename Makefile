@@ -4,8 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 ARGS ?=
-ON_SERVERS := tests/db tests/queue tests/web $(addprefix tests/worker/test_,life.py labels.py missed.py troubles.py) \
-	$(addprefix tests/flow/test_,happy_path.py kills.py interference.py two_of_each.py)
+ON_SERVERS := tests/db tests/queue tests/flow/test_happy_path.py
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header -q
 
 .DEFAULT_GOAL := help
