@@ -366,12 +366,10 @@ def require_github(settings: Settings) -> None:
 
 
 def ensure_home(settings: Settings) -> Path:
-    """Make ISSUEWRIGHT_HOME, and keep others out of it (0700). Raises SettingsError when it can't be made or written."""
+    """Make ISSUEWRIGHT_HOME (0700). Raises SettingsError when it can't be made or written."""
     home = settings.issuewright_home
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if home.stat().st_mode & 0o077 and home.stat().st_uid == os.getuid():
-            home.chmod(0o700)
         probe = home / f".write-probe-{os.getpid()}"
         probe.write_bytes(b"")
         probe.unlink()

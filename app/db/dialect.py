@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import Insert as PostgresInsert, insert as postgres_insert
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert, insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 
-def insert_for(session: AsyncSession | Connection, table: Any) -> PostgresInsert | SqliteInsert:
+def insert_for(session: AsyncSession, table: Any) -> PostgresInsert | SqliteInsert:
     """The dialect's own insert, which knows `on_conflict_do_nothing` and `returning`."""
-    name = session.dialect.name if isinstance(session, Connection) else session.get_bind().dialect.name
+    name = session.get_bind().dialect.name
     return postgres_insert(table) if name == "postgresql" else sqlite_insert(table)

@@ -84,7 +84,7 @@ class Database:
 
     async def aclose(self) -> None:
         await self.engine.dispose()
-        if self.dialect == "sqlite":
+        if "_plain_engine" in self.__dict__:  # made at its first use
             self._plain_engine.dispose()
 
 

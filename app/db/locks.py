@@ -25,6 +25,13 @@ async def claim_lock(session: AsyncSession, name: str, owner: str, now: datetime
     return (await session.execute(statement)).scalar_one_or_none() is not None
 
 
+def passing_owner(worker_id: str, now: datetime) -> str:
+    """An owner for one time only, so that the lock lapses with time and not even the same worker renews it by asking:
+    for what is to happen once in a while, whoever does it.
+    """
+    return f"{worker_id[:40]}@{now:%H%M%S%f}"
+
+
 async def find_operation(session: AsyncSession, name: str) -> Operation | None:
     return (await session.execute(select(Operation).where(Operation.name == name))).scalar_one_or_none()
 

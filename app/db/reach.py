@@ -5,15 +5,8 @@ from __future__ import annotations
 import secrets
 from datetime import UTC, datetime
 
-from sqlalchemy.engine import make_url
-
 from app.db.engine import Database
 from app.db.processes import record_beat
-
-
-def shown_url(url: str) -> str:
-    """Without the password."""
-    return make_url(url).render_as_string(hide_password=True)
 
 
 class _TakenBack(Exception):

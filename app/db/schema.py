@@ -67,10 +67,9 @@ async def require_current_schema(url: str) -> None:
     try:
         state = await schema_state(url)
     except (SQLAlchemyError, OSError) as error:
-        shown = make_url(url).render_as_string(hide_password=True)
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise Unreachable(
-            f"DATABASE_URL: {shown} can't be used ({reason}); see that it runs and is right"
+            f"DATABASE_URL: {shown_url(url)} can't be used ({reason}); see that it runs and is right"
         ) from None
     if state in {"older", "empty"}:
         raise SettingsError(
@@ -85,6 +84,11 @@ def newer_schema() -> SettingsError:
         "DATABASE_URL: the database was made by a newer release of issuewright; install that release, or restore the "
         "backup beside the database"
     )
+
+
+def shown_url(url: str) -> str:
+    """Without the password."""
+    return make_url(url).render_as_string(hide_password=True)
 
 
 def sqlite_path(url: str) -> Path | None:

@@ -232,6 +232,10 @@ class Identity:
         return f"{self.bot_user_id}+{self.bot_login}@users.noreply.github.com"
 
 
+WEBHOOK_PATH = "/webhooks/github"
+"""Where GitHub's deliveries arrive, below PUBLIC_URL."""
+
+
 @dataclass(frozen=True)
 class HookDelivery:
     """One attempt to send us a webhook, as GitHub lists it. A redelivery carries the GUID of the first attempt."""

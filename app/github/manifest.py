@@ -19,10 +19,10 @@ import httpx
 import yaml
 
 from app.domain.errors import Gone, OutsideError, RetryAt, Unexpected
+from app.domain.ports import WEBHOOK_PATH
 from app.github.answers import parse_answer
 from app.github.errors import SERVER_PAUSE, classify_response
 
-WEBHOOK_PATH = "/webhooks/github"
 MAX_NAME = 34
 """Characters of an App's name, by GitHub's form."""
 

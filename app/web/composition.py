@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from app import __version__
 from app.db.engine import Database
+from app.domain.ports import WEBHOOK_PATH
 from app.queue.bell import Bell
 from app.queue.doorbell import Doorbell
 from app.settings import Settings
@@ -23,7 +24,7 @@ from app.web import (
     sandbox_api,
     sandbox_artifacts,
 )
-from app.web.github_webhook import OPERATION, WEBHOOK_PATH, Webhook
+from app.web.github_webhook import OPERATION, Webhook
 from app.web.model_gateway import routes as model_routes
 from app.web.openapi import describe
 from app.web.parts import Parts

@@ -43,8 +43,6 @@ _BIG_BYTES = 500_000
 """Above this, hashing and parsing take longer than other requests should wait."""
 
 
-WEBHOOK_PATH = "/webhooks/github"
-
 OPERATION: dict[str, Any] = {
     "summary": "Receive Delivery",
     "description": "Stores one delivery; 202 once it is durable, also for events that are ignored later and for "

@@ -19,8 +19,9 @@ _DEFAULT_422 = {"$ref": "#/components/schemas/HTTPValidationError"}
 
 
 def describe(app: FastAPI, raw_paths: Mapping[str, Mapping[str, Any]]) -> None:
-    """Adds the `raw_paths`, which FastAPI does not serve, and the security scheme of routes that read their token themselves, and takes out the 422 that FastAPI puts
-    into every route with parameters: where ours can answer 422, its route says so.
+    """Adds the `raw_paths`, which FastAPI does not serve, and the security scheme of routes that read their token
+    themselves, and takes out the 422 that FastAPI puts into every route with parameters: where ours can answer 422, its
+    route says so.
     """
     plain = app.openapi
 

@@ -4,6 +4,9 @@ server or its libraries, for the commands that list and show.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from app.db.engine import Database
 from app.db.operator_views import (
     Place,
@@ -34,33 +37,33 @@ async def read_specs(database: Database, after: Place | None, limit: int) -> Pag
     """Newest first. `after` is where the page before ended."""
     async with database.read() as session:
         rows = await list_spec_rows(session, after, limit + 1)
-    last = rows[limit - 1].spec if len(rows) > limit else None
-    return Page(
-        items=[SpecItem.of(row) for row in rows[:limit]],
-        next_cursor=None if last is None else Place(last.created_at, last.id).encode(),
-    )
+    return Page(items=[SpecItem.of(row) for row in rows[:limit]], next_cursor=_next(rows, limit, "spec"))
 
 
 async def read_tasks(database: Database, after: Place | None, limit: int) -> Page[TaskItem]:
     """As `read_specs`."""
     async with database.read() as session:
         rows = await list_task_rows(session, after, limit + 1)
-    last = rows[limit - 1].task if len(rows) > limit else None
-    return Page(
-        items=[TaskItem.of(row) for row in rows[:limit]],
-        next_cursor=None if last is None else Place(last.created_at, last.id).encode(),
-    )
+    return Page(items=[TaskItem.of(row) for row in rows[:limit]], next_cursor=_next(rows, limit, "task"))
 
 
 async def read_sandboxes(database: Database, after: Place | None, limit: int) -> Page[SandboxItem]:
     """As `read_specs`."""
     async with database.read() as session:
         rows = await list_sandbox_rows(session, after, limit + 1)
-    last = rows[limit - 1].sandbox if len(rows) > limit else None
     return Page(
-        items=[SandboxItem.of(row) for row in rows[:limit]],
-        next_cursor=None if last is None else Place(last.created_at, last.id).encode(),
+        items=[SandboxItem.of(row) for row in rows[:limit]], next_cursor=_next(rows, limit, "sandbox")
     )
+
+
+def _next(rows: Sequence[Any], limit: int, of: str) -> str | None:
+    """Where the next page begins; None when there is none: `rows` were asked for one more than a page holds. `of` names
+    what a row is about.
+    """
+    if len(rows) <= limit:
+        return None
+    last = getattr(rows[limit - 1], of)
+    return Place(last.created_at, last.id).encode()
 
 
 async def read_spec(database: Database, spec_id: str) -> SpecView | None:

@@ -12,7 +12,7 @@ import structlog
 
 from app.db.deliveries import find_oldest_unhandled
 from app.db.effects import record_effect
-from app.db.locks import claim_lock
+from app.db.locks import claim_lock, passing_owner
 from app.db.looks import LiveWork, list_label_deliveries, list_live_work, list_open_repositories
 from app.db.models import Delivery, Repository
 from app.db.specs import find_live_spec, find_newest_label_event, record_cancel, record_pull_state
@@ -48,7 +48,7 @@ class LiveLook:
     async def look(self) -> int:
         """How many facts were found. In one worker at a time, at most every ten minutes: else 0."""
         now = self._parts.clock()
-        owner = f"{self._parts.worker_id[:40]}@{now:%H%M%S%f}"
+        owner = passing_owner(self._parts.worker_id, now)
         async with self._parts.db.write() as session:
             if not await claim_lock(session, "live-look", owner, now, EVERY):
                 return 0

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from app.db.locks import claim_lock
+from app.db.locks import claim_lock, passing_owner
 from app.db.looks import find_known_deliveries
 from app.domain.errors import RetryAt
 from app.domain.ports import HookDelivery
@@ -48,8 +48,7 @@ class MissedDeliveries:
         Raises OutsideError when GitHub does not answer; the next look starts over.
         """
         now = self._parts.clock()
-        # An owner of its own for each look, so that the lock lapses only with time.
-        owner = f"{self._parts.worker_id[:40]}@{now:%H%M%S%f}"
+        owner = passing_owner(self._parts.worker_id, now)
         if not await self._is_my_turn(owner, now, EVERY):
             return 0
         try:

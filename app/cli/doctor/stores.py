@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.cli.doctor.verdict import Verdict, failed, ok, warning
-from app.db.reach import shown_url, try_write
-from app.db.schema import schema_state
+from app.db.reach import try_write
+from app.db.schema import schema_state, shown_url
 from app.queue.embedded import find_running, find_server
 from app.queue.reach import try_redis
 from app.settings import Settings

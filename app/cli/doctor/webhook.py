@@ -21,8 +21,8 @@ from app.db.processes import list_processes
 from app.db.schema import schema_state
 from app.domain.errors import OutsideError
 from app.domain.ids import DeliveryId
+from app.domain.ports import WEBHOOK_PATH
 from app.github.inspection import DeliverySeen, Inspection
-from app.github.manifest import WEBHOOK_PATH
 from app.settings import Settings
 
 LIMIT_S = 30.0
