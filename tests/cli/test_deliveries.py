@@ -53,7 +53,7 @@ def test_when_a_state_is_named_then_only_those_are_listed_newest_first(
     assert [row["id"] for row in listed] == list(STORED)[::-1]
     failed = issuewright.run("deliveries", "list", "--state", "failed").out.splitlines()
     assert [line.split("\t")[0] for line in failed[1:]] == ["new-failure", "old-failure"]
-    assert issuewright.run("deliveries", "list", "--state", "received").err.startswith("no deliveries")
+    assert issuewright.run("deliveries", "list", "--state", "received").err == "no delivery is received\n"
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ ATTEMPTS = st.lists(
         again=st.booleans(),
     ),
     max_size=12,
+    unique_by=lambda one: one.delivery_id,  # GitHub gives every attempt a number of its own
 )
 
 
