@@ -28,6 +28,15 @@ class TaskState(StrEnum):
     CANCELLED = "cancelled"
 
 
+class PhaseState(StrEnum):
+    """Of one planning phase of a spec. There is no way back: a plan that is revised replaces a phase's output."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
 class SandboxState(StrEnum):
     PENDING = "PENDING"
     CREATING = "CREATING"

@@ -29,8 +29,8 @@ def test_bundle_is_laid_out_as_an_importable_package(tmp_path: Path) -> None:
 
     bundle.write_to(tmp_path)
 
-    assert (tmp_path / "sandbox_payload" / "wire.py").read_bytes() == (
-        installed_payload() / "wire.py"
+    assert (tmp_path / "sandbox_payload" / "wire" / "__init__.py").read_bytes() == (
+        installed_payload() / "wire" / "__init__.py"
     ).read_bytes()
 
 

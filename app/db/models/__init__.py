@@ -3,7 +3,7 @@
 from app.db.models.base import Base
 from app.db.models.github import Delivery, Effect, GitHubWrite, Installation, Repository
 from app.db.models.sandbox import Artifact, ArtifactChunk, Event, Message, ModelCall, Sandbox
-from app.db.models.spec import CheckRun, Spec, Task
+from app.db.models.spec import CheckRun, Phase, Spec, Task
 from app.db.models.system import Lock, Operation, Process
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Message",
     "ModelCall",
     "Operation",
+    "Phase",
     "Process",
     "Repository",
     "Sandbox",

@@ -17,7 +17,7 @@ _LIVE_SQL = "state IN ({})".format(", ".join(f"'{state.value}'" for state in sor
 
 
 class Sandbox(Base):
-    """One isolated machine running one agent for one task; `attempt` counts tries of that task."""
+    """One isolated machine running one agent for one task, or for planning (then without a task); `attempt` counts tries."""
 
     __tablename__ = "sandbox"
 
@@ -39,6 +39,8 @@ class Sandbox(Base):
     budget_usd: Mapped[float]
     spent_usd: Mapped[float] = mapped_column(default=0.0)
     reserved_usd: Mapped[float] = mapped_column(default=0.0)
+    noted_seq: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """The newest event of a planning sandbox that the worker has dealt with."""
     session_id: Mapped[str | None] = mapped_column(String(64))
     last_seq: Mapped[int] = mapped_column(default=0)
     """Highest contiguous event seq stored."""
@@ -71,6 +73,13 @@ class Sandbox(Base):
             unique=True,
             sqlite_where=text(_LIVE_SQL),
             postgresql_where=text(_LIVE_SQL),
+        ),
+        Index(
+            "uq_sandbox_live_planning",
+            "spec_id",
+            unique=True,
+            sqlite_where=text(f"task_id IS NULL AND {_LIVE_SQL}"),
+            postgresql_where=text(f"task_id IS NULL AND {_LIVE_SQL}"),
         ),
         Index("ix_sandbox_created_at_id", "created_at", "id"),
         Index("ix_sandbox_removed_at", "removed_at"),

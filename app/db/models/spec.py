@@ -1,4 +1,4 @@
-"""Specs and their tasks and check runs."""
+"""Specs and their phases, tasks and check runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base
 from app.db.types import Json, state_column
-from app.domain.states import SPEC_LIVE, Flow, SpecState, TaskState
+from app.domain.states import SPEC_LIVE, Flow, PhaseState, SpecState, TaskState
 
 _LIVE_SQL = "state IN ({})".format(", ".join(f"'{state.value}'" for state in sorted(SPEC_LIVE)))
 
@@ -55,6 +55,23 @@ class Spec(Base):
     """What we last made or pushed on the branch; None before the branch exists."""
     push_sha: Mapped[str | None] = mapped_column(String(64))
     """What is about to be pushed: recorded before the push, so that a crash in between is understood."""
+
+    settings: Mapped[dict[str, Any] | None] = mapped_column(Json)
+    """The repository's settings as they stood when the spec started; None before, {} when it has none."""
+    settings_sha: Mapped[str | None] = mapped_column(String(64))
+    """The commit of the default branch they were read at."""
+
+    plan_hash: Mapped[str | None] = mapped_column(String(64))
+    """Of the whole plan as it stands; None before there is one."""
+    plan_shown_hash: Mapped[str | None] = mapped_column(String(64))
+    """Of the plan that people see in the plan comment: what an approval names."""
+    plan_comment_id: Mapped[int | None] = mapped_column(BigInteger)
+    plan_comment_url: Mapped[str | None] = mapped_column(Text)
+    plan_revision: Mapped[int] = mapped_column(default=0, server_default="0")
+    """How often a plan was shown."""
+    approved_hash: Mapped[str | None] = mapped_column(String(64))
+    approved_by: Mapped[str | None] = mapped_column(String(100))
+    """Login of whoever approved it."""
 
     pull_number: Mapped[int | None]
     pull_node_id: Mapped[str | None] = mapped_column(String(100))
@@ -119,6 +136,33 @@ class Spec(Base):
     )
 
 
+class Phase(Base):
+    """One planning phase of a spec: its newest output, and how it came about."""
+
+    __tablename__ = "phase"
+
+    spec_id: Mapped[str] = mapped_column(ForeignKey("spec.id", ondelete="CASCADE"), primary_key=True)
+    name: Mapped[str] = mapped_column(String(32), primary_key=True)
+    state: Mapped[PhaseState] = mapped_column(state_column(PhaseState, "state"))
+    version: Mapped[int] = mapped_column(default=1)
+    """Of the output's model."""
+    revision: Mapped[int] = mapped_column(default=0)
+    """How often an output was taken."""
+    attempts: Mapped[int] = mapped_column(default=0)
+    """Outputs handed in, refused ones included."""
+    score: Mapped[float | None]
+    """Quality from 0 to 1; None before there is an output."""
+    checks: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
+    """The named checks behind the score: name to points from 0 to 1."""
+    findings: Mapped[list[str]] = mapped_column(Json, default=list)
+    """What was wrong with the newest refused output, for people."""
+    output: Mapped[dict[str, Any] | None] = mapped_column(Json)
+    sandbox_id: Mapped[str | None] = mapped_column(String(32))
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    updated_at: Mapped[datetime]
+
+
 class Task(Base):
     """One item of a spec's plan."""
 
@@ -136,6 +180,9 @@ class Task(Base):
     """The agent's last text, redacted."""
     reason: Mapped[str | None] = mapped_column(Text)
     detail: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
+    """The plan's item as the tasks phase gave it (kind, files, criteria, requirement ids, depends_on); {} for a quick
+    one.
+    """
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
 

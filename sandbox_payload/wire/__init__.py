@@ -1,6 +1,6 @@
 """Everything that crosses the sandbox boundary, in both directions.
 
-The only module that both sides import. Both treat what they read through it as data of a stranger: models ignore
+The only package that both sides import. Both treat what they read through it as data of a stranger: models ignore
 unknown fields (a newer side may add some) and refuse wrong types; sizes are capped by whoever reads the bytes.
 Versioned by `PROTOCOL_VERSION`: a payload and an app of different versions refuse each other in words.
 """
@@ -11,9 +11,12 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, Field, StringConstraints
 
-PROTOCOL_VERSION = 1
+from sandbox_payload.wire.base import Wire
+from sandbox_payload.wire.plan import PhaseOrder
+
+PROTOCOL_VERSION = 2
 
 RESULT_REF = "refs/issuewright/result"
 """The one ref that a result or checkpoint bundle carries."""
@@ -78,10 +81,6 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
-class Wire(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
 class Event(Wire):
     """One numbered thing a sandbox reports. `seq` starts at 1 and has no gaps within one sandbox."""
 
@@ -137,6 +136,10 @@ class Brief(Wire):
     resume_session_id: str | None = None
     setup_command: str | None = None
     test_command: str | None = None
+    phases: list[PhaseOrder] = Field(default_factory=list)
+    """The planning phases, in order; empty for a sandbox that works on a task."""
+    outputs: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """What phases came to that were finished in an earlier sandbox, by phase: they are not done again."""
     author_name: str = "Issuewright"
     author_email: str = "issuewright@users.noreply.github.com"
 
