@@ -56,6 +56,8 @@ class Agent:
         self._client: ClaudeSDKClient | None = None
         self._drain: asyncio.Task[None] | None = None
         self._on_receipt: Callable[[str], None] = lambda _uuid: None
+        self.watchers: list[Callable[[Message], None]] = []
+        """Called with every message of the stream, after it was reported."""
         self._interrupted = False
         self._stderr: deque[str] = deque(maxlen=20)
         self.gone = False
@@ -143,6 +145,8 @@ class Agent:
         for uuid in _receipts(message):
             self._on_receipt(uuid)
         files_may_differ = self._reports.take(message)
+        for watch in self.watchers:
+            watch(message)
         if files_may_differ:
             self._reports.file_changes(await asyncio.to_thread(self._changes.look))
         if isinstance(message, ResultMessage):

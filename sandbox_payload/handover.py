@@ -50,8 +50,13 @@ class Handover:
         self._saving = threading.Lock()
 
     async def checkpoint(self, deadline: float) -> Saved:
-        """Commits what the turn left, bundles it and gives it to the app. Raises GitFailed, AppAway, LinkError."""
+        """Commits what the turn left, bundles it and gives it to the app. Raises GitFailed, AppAway, LinkError.
+
+        Of a planning sandbox the session is all there is to keep.
+        """
         saved = await asyncio.to_thread(self._save)
+        if self._inputs.brief.plans:
+            await self._send_transcript(deadline)
         if saved.bundle is not None:
             await self._upload(ArtifactName.CHECKPOINT, saved.bundle, deadline)
         return saved
@@ -81,6 +86,8 @@ class Handover:
         await self._upload(ArtifactName.MANIFEST, path, deadline)
 
     def _save(self) -> Saved:
+        if self._inputs.brief.plans:
+            return Saved(Head(self._inputs.brief.start_sha), None)
         with self._saving:  # a cancelled checkpoint's thread may still be at it
             head = self._worktree.commit_leftovers()
             bundle = self._worktree.bundle(head.sha, self._inputs.state / "work.bundle")

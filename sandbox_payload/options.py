@@ -14,13 +14,16 @@ from claude_agent_sdk import ClaudeAgentOptions
 from sandbox_payload.inputs import Inputs
 from sandbox_payload.session import Opening
 from sandbox_payload.state import config_directory
+from sandbox_payload.submission_tools import OwnTools
 
 TOOLS = ["Read", "Write", "Edit", "Bash", "Glob", "Grep", "Task", "Skill"]
 MAX_LINE_BYTES = 50_000_000
 """One message of the command line; the SDK's own limit of 1 MiB ends the session on a picture."""
 
 
-def agent_options(inputs: Inputs, opening: Opening, on_stderr: Callable[[str], None]) -> ClaudeAgentOptions:
+def agent_options(
+    inputs: Inputs, opening: Opening, own_tools: OwnTools, on_stderr: Callable[[str], None]
+) -> ClaudeAgentOptions:
     """The agent in its session, with its tools and limits; texts travel in files and over stdin only."""
     brief = inputs.brief
     extra: dict[str, str | None] = {"replay-user-messages": None}
@@ -36,7 +39,8 @@ def agent_options(inputs: Inputs, opening: Opening, on_stderr: Callable[[str], N
         system_prompt={"type": "preset", "preset": "claude_code"},
         extra_args=extra,
         tools=list(TOOLS),
-        allowed_tools=list(TOOLS),
+        allowed_tools=[*TOOLS, *own_tools.names],
+        mcp_servers={**own_tools.servers},
         permission_mode=brief.permission_mode,
         setting_sources=["project"],
         strict_mcp_config=True,

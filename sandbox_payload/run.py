@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Any
@@ -24,14 +25,19 @@ from sandbox_payload.inputs import Inputs
 from sandbox_payload.link import Link, LinkError, NotAuthorized
 from sandbox_payload.options import agent_options
 from sandbox_payload.outcome import TERMINATED, Outcome
+from sandbox_payload.planning import Planning
 from sandbox_payload.processes import end_descendants
 from sandbox_payload.progress import Progress, read_progress, record_progress
 from sandbox_payload.reports import Reports
-from sandbox_payload.rounds import COMMAND_LIMIT_S, Rounds
+from sandbox_payload.rounds import COMMAND_LIMIT_S, Rounds, Work
 from sandbox_payload.sender import Sender
 from sandbox_payload.session import open_session
 from sandbox_payload.spool import Spool
+from sandbox_payload.start_tree import read_start_tree
 from sandbox_payload.steering import Steering
+from sandbox_payload.submission_tools import NO_TOOLS, OwnTools, submission_tools
+from sandbox_payload.submissions import Submissions
+from sandbox_payload.turns import Turns
 from sandbox_payload.wire import PROTOCOL_VERSION, EventType, ExitCode, Message
 
 WRAP_UP_S = 16.0
@@ -59,6 +65,7 @@ class Run:
         self._agent = Agent(self._activity, Reports(report, self._activity), self._changes)
         self._steering = Steering(self._agent, report, self._acknowledge, inputs.state / "given.json")
         self._handover = Handover(inputs, self._link, report, self._activity)
+        self._turns = Turns(inputs, self._agent, self._steering, self._handover, report)
         self._rounds = Rounds(inputs, self._agent, self._steering, self._handover, report)
         self._acks: set[asyncio.Task[None]] = set()
         self._stop: asyncio.Future[_Stop] = asyncio.get_running_loop().create_future()
@@ -103,10 +110,14 @@ class Run:
         opening = await asyncio.to_thread(open_session, self._inputs, self._progress, self._spool.append)
         await self._set_up()
         self._activity.session_id = opening.session_id
+        work: Work = self._turns.run
+        own_tools = NO_TOOLS
+        if self._inputs.brief.plans:
+            work, own_tools = await self._planning()
         record_progress(
             self._inputs.state, Progress(opening.session_id, self._activity.round, opening.prompt is None)
         )
-        options = agent_options(self._inputs, opening, self._agent.note_stderr)
+        options = agent_options(self._inputs, opening, own_tools, self._agent.note_stderr)
         try:
             await self._agent.start(options, self._steering.note_receipt)
         except ClaudeSDKError as error:
@@ -114,9 +125,26 @@ class Run:
         steering = asyncio.create_task(self._steering.run(), name="steering")
         inbox.start()
         try:
-            return await self._rounds.run(opening)
+            return await self._rounds.run(opening, work)
         finally:
             steering.cancel()
+
+    async def _planning(self) -> tuple[Work, OwnTools]:
+        """What fills the rounds of a planning sandbox, and the agent's tools for it."""
+        inputs, report = self._inputs, self._spool.append
+        exists: Callable[[str], bool] = _anything
+        try:
+            tree = await asyncio.to_thread(read_start_tree, inputs.workspace, inputs.brief.start_sha)
+            exists = tree.__contains__
+        except GitFailed as error:  # the app looks again on arrival
+            report(EventType.ERROR, {"reason": "start_commit_unreadable", "detail": str(error)})
+
+        def report_phase(event_type: str, data: dict[str, Any]) -> None:
+            report(event_type, {**data, "session_id": self._activity.session_id})
+
+        submissions = Submissions(inputs.brief, inputs.state, report_phase, exists)
+        self._agent.watchers.append(submissions.watch)
+        return Planning(self._turns, submissions, report_phase).work, submission_tools(submissions)
 
     async def _set_up(self) -> None:
         """The repository's setup command; its failure is told and left to the agent to deal with."""
@@ -223,6 +251,10 @@ class Run:
     def _note_stop(self, stop: _Stop) -> None:
         if not self._stop.done():
             self._stop.set_result(stop)
+
+
+def _anything(_path: str) -> bool:
+    return True
 
 
 async def run(inputs: Inputs) -> ExitCode:

@@ -64,6 +64,11 @@ class Steering:
         """Whether a message waits to be said, or was said and the model has not been given it yet."""
         return bool(self._said)
 
+    @property
+    def given_count(self) -> int:
+        """How many messages the model has been given so far."""
+        return len(self._given)
+
     def take(self, message: Message) -> None:
         """Queues a message from the app; one that was given before is only confirmed again."""
         if message.id in self._given:

@@ -23,8 +23,8 @@ from worker.pauses import come_back_at
 log = structlog.get_logger("worker.effects")
 
 MAX_ATTEMPTS = 20
-URGENCIES = {"labels": Urgency.BACKGROUND, "notice": Urgency.FINAL}
-"""By the effect's kind: a notice is the answer to a person."""
+URGENCIES = {"labels": Urgency.BACKGROUND, "notice": Urgency.FINAL, "reaction": Urgency.FINAL}
+"""By the effect's kind: a notice or a reaction is the answer to a person."""
 LIMIT_S = CLAIM.total_seconds() * 3 / 4
 """Ends before the claim lapses, so that no two workers look for the same comment and both make it."""
 
@@ -91,6 +91,10 @@ class Effects:
                 str(payload["marker"]),
                 str(payload["body"]),
                 known_id=effect.remote_id,
+            )
+        elif effect.kind == "reaction":
+            await self._parts.github.ensure_reaction(
+                repo, int(payload["comment_id"]), str(payload["content"])
             )
         else:
             raise Refused(f"no such effect: {effect.kind}")

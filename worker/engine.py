@@ -24,7 +24,21 @@ from app.domain.states import SPEC_LIVE, SpecState
 from app.domain.steps import StepName, decide_step
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
-from worker.flow import admit, branch, cancel, collect, conclude, provision, publish, pull, review, watch
+from worker.flow import (
+    admit,
+    approve,
+    branch,
+    cancel,
+    collect,
+    conclude,
+    plan,
+    provision,
+    publish,
+    pull,
+    review,
+    show,
+    watch,
+)
 from worker.parts import Parts
 from worker.pauses import come_back_at
 from worker.step import SLOW, Step
@@ -36,6 +50,9 @@ StepFunction = Callable[[Step], Awaitable[datetime]]
 
 STEPS: Mapping[StepName, StepFunction] = {
     StepName.ADMIT: admit.run,
+    StepName.PLAN: plan.run,
+    StepName.SHOW: show.run,
+    StepName.APPROVE: approve.run,
     StepName.BRANCH: branch.run,
     StepName.PULL: pull.run,
     StepName.PROVISION: provision.run,
@@ -51,6 +68,9 @@ FINAL_STEPS = frozenset(
     {StepName.COLLECT, StepName.PUBLISH, StepName.REVIEW, StepName.CANCEL, StepName.CONCLUDE}
 )
 """Their writes tell how it ended, and go before those of runs that begin."""
+
+TELLING_MORE = frozenset({StepName.COLLECT, StepName.PUBLISH})
+"""Steps whose end tells people more than what could be told right before them."""
 
 STEP_LIMIT_S = 55
 MAX_STEPS_A_CALL = 25
@@ -133,9 +153,10 @@ class Engine:
         step: Step | None = None
         try:
             step = await Step.load(self._parts, claim)
-            name = decide_step(step.facts)
-            if name is None:
+            following = decide_step(step.facts)
+            if following is None:
                 return Ended(self._parts.clock() + SLOW)
+            name, step.focus = following.step, following.task
             async with asyncio.timeout(STEP_LIMIT_S):
                 crashpoint(f"{name}.before")
                 with writing(Urgency.FINAL if name in FINAL_STEPS else Urgency.WORK):
@@ -231,8 +252,9 @@ class Engine:
 
 async def _tell(step: Step) -> datetime | None:
     """Check run and status comment after a step. Their troubles never undo the step: they are tried again."""
-    if step.spec.state not in SPEC_LIVE or decide_step(step.facts) in {StepName.COLLECT, StepName.PUBLISH}:
-        return None  # what comes next tells more
+    following = decide_step(step.facts)
+    if step.spec.state not in SPEC_LIVE or (following is not None and following.step in TELLING_MORE):
+        return None
     try:
         await open_check(step)
         return await tell_status(step)

@@ -7,6 +7,7 @@ import hashlib
 import os
 import signal
 from collections.abc import Coroutine
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,6 +26,7 @@ from app.github.access import GitHubAccess
 from app.github.clients import CallSeen
 from app.github.gateway import GitHubGateway
 from app.observability.crashpoints import arm
+from app.queue.bell import Bell
 from app.queue.consumer import Consumer
 from app.queue.jobs import JobName
 from app.sandbox.select import make_sandboxes
@@ -93,6 +95,7 @@ def _limits(settings: Settings) -> Limits:
         cpu=settings.sandbox_cpu,
         disk_gb=settings.sandbox_disk_gb,
         model=settings.model,
+        models=settings.allowed_models,
         max_budget_usd=settings.max_budget_usd,
         max_turns=settings.max_turns,
         task_timeout_s=settings.task_timeout_s,
@@ -110,7 +113,8 @@ class WorkerProcess:
     """One worker process: arq (when there is a Redis), the sweep, the heartbeat, the care for orphans."""
 
     def __init__(self, parts: Parts, redis_url: str | None, *, own_sandboxes: bool) -> None:
-        self._parts = parts
+        self._bell = Bell(redis_url)
+        self._parts = parts = replace(parts, ring=self._bell.ring)
         self._redis_url = redis_url
         self._own_sandboxes = own_sandboxes
         self._engine = Engine(parts)
@@ -146,6 +150,7 @@ class WorkerProcess:
         await self._sweep.stop()
         if self._own_sandboxes:
             await wind_down(self._parts)
+        await self._bell.aclose()
         await self._parts.github.aclose()
         await self._parts.sandboxes.aclose()
         await self._parts.db.aclose()

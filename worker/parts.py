@@ -12,10 +12,18 @@ from app.db.engine import Database
 from app.db.specs import LEASE
 from app.domain.labels import LabelNames
 from app.domain.ports import GitHub, Identity, Sandboxes
+from app.domain.repo_settings import OperatorLimits
 
 
 class Ring(Protocol):
+    """Wakes the poll of a sandbox for its messages. May be lost: polls look by themselves too."""
+
     async def __call__(self, sandbox_id: str) -> None: ...
+
+
+async def ring_nobody(sandbox_id: str) -> None:
+    """Where nobody can hear it."""
+    del sandbox_id
 
 
 @dataclass(frozen=True)
@@ -26,12 +34,22 @@ class Limits:
     cpu: int
     disk_gb: int
     model: str | None
+    models: tuple[str, ...]
+    """What a repository may choose from."""
     max_budget_usd: float
     max_turns: int
     task_timeout_s: int
     idle_s: int
     allow_hosts: tuple[str, ...]
     permission_mode: str = "acceptEdits"
+
+    @property
+    def operator(self) -> OperatorLimits:
+        """What no repository may exceed."""
+        return OperatorLimits(
+            budget_usd=self.max_budget_usd, memory_gb=self.memory_gb, cpu=self.cpu, disk_gb=self.disk_gb,
+            model=self.model,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,6 +72,7 @@ class Parts:
     model_ready: bool
     secrets: tuple[str, ...]
     """Exact secrets of ours that must never leave, for the scan of results."""
+    ring: Ring = ring_nobody
     lease: timedelta = LEASE
     """How long a spec stays with a worker that says nothing; it says so three times as often."""
 

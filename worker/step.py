@@ -11,16 +11,20 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.installations import find_repository
-from app.db.models import Sandbox, Spec, Task
+from app.db.messages import has_waiting_messages
+from app.db.models import Phase, Sandbox, Spec, Task
+from app.db.phases import has_phase_events, list_phases
 from app.db.sandboxes import list_of_spec
 from app.db.specs import Claim, save_spec
 from app.db.tasks import close_tasks, list_tasks
 from app.domain.errors import Gone
 from app.domain.ids import InstallationId, RepoId
+from app.domain.plan import short_hash
 from app.domain.ports import RepoRef
-from app.domain.states import SPEC_LIVE, SpecState, TaskState
-from app.domain.steps import SandboxFacts, SpecFacts
-from app.domain.view import AgentView, Outcome, SpecView, TaskView
+from app.domain.repo_settings import EffectiveSettings, RepoSettings, limit_settings
+from app.domain.states import SPEC_LIVE, Flow, PhaseState, SpecState, TaskState
+from app.domain.steps import PlanFacts, SandboxFacts, SpecFacts, TaskFacts
+from app.domain.view import AgentView, Outcome, PhaseView, SpecView, TaskView
 from app.observability.crashpoints import crashpoint
 from worker.parts import Parts
 
@@ -30,8 +34,8 @@ SLOW = timedelta(minutes=10)
 
 @dataclass
 class Step:
-    """Passed to the one module of worker.flow that runs now. `spec`, `tasks` and `sandboxes` are as read at the start
-    and follow what `saving` writes.
+    """Passed to the one module of worker.flow that runs now. `spec`, `tasks`, `phases` and `sandboxes` are as read at the
+    start and follow what `saving` writes. `focus` is the key of the task that the step is about.
     """
 
     parts: Parts
@@ -40,6 +44,12 @@ class Step:
     repo: RepoRef
     tasks: list[Task] = field(default_factory=list)
     sandboxes: list[Sandbox] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
+    has_news: bool = False
+    """The planning sandbox reported something that has not been dealt with."""
+    messages_wait: bool = False
+    """People said something that no sandbox has."""
+    focus: str | None = None
 
     @classmethod
     async def load(cls, parts: Parts, claim: Claim) -> Step:
@@ -48,6 +58,10 @@ class Step:
             repository = await find_repository(session, claim.spec.repo_id)
             tasks = await list_tasks(session, claim.spec.id)
             sandboxes = await list_of_spec(session, claim.spec.id)
+            phases = await list_phases(session, claim.spec.id)
+            planning = _newest(sandboxes, None)
+            has_news = planning is not None and await has_phase_events(session, planning)
+            messages_wait = await has_waiting_messages(session, claim.spec.id)
         if repository is None:
             raise Gone(f"repository {claim.spec.repo_id} is not known")
         repo = RepoRef(
@@ -56,7 +70,9 @@ class Step:
             repository.owner,
             repository.name,
         )
-        return cls(parts, claim, claim.spec, repo, tasks, sandboxes)
+        return cls(
+            parts, claim, claim.spec, repo, tasks, sandboxes, phases, has_news, messages_wait
+        )  # fmt: skip
 
     # ------------------------------------------------------------ reading
 
@@ -65,30 +81,73 @@ class Step:
 
     @property
     def task(self) -> Task:
-        return self.tasks[0]
+        """The one that the step is about."""
+        return next((one for one in self.tasks if one.key == self.focus), self.tasks[0])
 
     @property
     def sandbox(self) -> Sandbox | None:
-        """The newest one."""
-        return self.sandboxes[-1] if self.sandboxes else None
+        """The newest one of that task."""
+        return _newest(self.sandboxes, self.task.id) if self.tasks else None
+
+    @property
+    def planning_sandbox(self) -> Sandbox | None:
+        return _newest(self.sandboxes, None)
+
+    @property
+    def settings(self) -> EffectiveSettings:
+        """The repository's, within the operator's limits; the operator's alone before they were read."""
+        if self.spec.settings:
+            return EffectiveSettings.model_validate(self.spec.settings)
+        return limit_settings(RepoSettings(), self.parts.limits.operator, self.parts.limits.models)[0]
+
+    @property
+    def approval_required(self) -> bool:
+        return self.spec.flow is Flow.PLAN or self.settings.approval == "required"
 
     @property
     def facts(self) -> SpecFacts:
-        spec, sandbox = self.spec, self.sandbox
+        spec = self.spec
         return SpecFacts(
             state=spec.state,
             cancel_asked=spec.cancel_asked_at is not None,
             concluded=spec.concluded_at is not None,
             has_branch=spec.branch is not None and spec.head_sha is not None,
             has_pull=spec.pull_number is not None,
-            task=self.task.state if self.tasks else TaskState.PENDING,
-            sandbox=_sandbox_facts(sandbox) if sandbox else None,
             pull_ready=spec.pull_ready_at is not None,
+            tasks=self._task_facts(),
+            plan=None if spec.flow is Flow.QUICK else self._plan_facts(),
+            max_parallel=self.settings.max_parallel_tasks,
+        )
+
+    def _task_facts(self) -> tuple[TaskFacts, ...]:
+        wanted = [task for task in self.tasks if task.state is not TaskState.CANCELLED]
+        done = {task.key for task in wanted if task.state is TaskState.COMPLETED}
+        return tuple(
+            TaskFacts(
+                task.key,
+                task.state,
+                done.issuperset(task.detail.get("depends_on", ())),
+                _sandbox_facts(_newest(self.sandboxes, task.id)),
+            )
+            for task in wanted
+        )
+
+    def _plan_facts(self) -> PlanFacts:
+        spec = self.spec
+        complete = bool(self.phases) and all(one.state is PhaseState.COMPLETED for one in self.phases)
+        shown = spec.plan_shown_hash is not None and spec.plan_shown_hash == spec.plan_hash
+        return PlanFacts(
+            sandbox=_sandbox_facts(self.planning_sandbox),
+            has_news=self.has_news,
+            complete=complete and spec.plan_hash is not None,
+            shown=shown,
+            approved=shown and (not self.approval_required or spec.approved_hash == spec.plan_hash),
+            messages_wait=self.messages_wait,
         )
 
     @property
     def view(self) -> SpecView:
-        spec, sandbox = self.spec, self.sandbox
+        spec, sandbox = self.spec, self.sandboxes[-1] if self.sandboxes else None
         tree = f"{self.parts.web_url}/{self.repo.full_name}/tree/{spec.branch}" if spec.branch else ""
         return SpecView(
             spec_id=spec.id,
@@ -112,7 +171,13 @@ class Step:
             notes=tuple(spec.notes),
             status_untold=spec.status_untold or "",
             check_untold=spec.check_untold or "",
-            tasks=tuple(TaskView(t.key, t.title, t.state, t.summary or "") for t in self.tasks),
+            tasks=tuple(_task_view(task) for task in self.tasks),
+            flow=spec.flow.value,
+            phases=tuple(_phase_view(phase) for phase in self.phases),
+            plan_hash=short_hash(spec.plan_hash or ""),
+            plan_url=spec.plan_comment_url or "",
+            approval_awaited=spec.state is SpecState.AWAITING_APPROVAL,
+            approved_by=spec.approved_by or "",
             agent=_agent_view(sandbox) if sandbox else None,
             cost_usd=sum(one.spent_usd for one in self.sandboxes),
         )
@@ -162,8 +227,28 @@ class Step:
         return self.now() + timedelta(seconds=seconds)
 
 
-def _sandbox_facts(sandbox: Sandbox) -> SandboxFacts:
-    return SandboxFacts(sandbox.state, sandbox.manifest_round, sandbox.collected_round)
+def _newest(sandboxes: list[Sandbox], task_id: str | None) -> Sandbox | None:
+    """Of a task; with None, of planning."""
+    return next((one for one in reversed(sandboxes) if one.task_id == task_id), None)
+
+
+def _sandbox_facts(sandbox: Sandbox | None) -> SandboxFacts | None:
+    return SandboxFacts(sandbox.state, sandbox.manifest_round, sandbox.collected_round) if sandbox else None
+
+
+def _task_view(task: Task) -> TaskView:
+    detail = task.detail
+    return TaskView(
+        task.key, task.title, task.state, task.summary or "", position=task.position,
+        depends_on=tuple(detail.get("depends_on", ())), kind=detail.get("kind", ""),
+    )  # fmt: skip
+
+
+def _phase_view(phase: Phase) -> PhaseView:
+    took_s = (
+        (phase.ended_at - phase.started_at).total_seconds() if phase.started_at and phase.ended_at else None
+    )
+    return PhaseView(phase.name, phase.state, took_s, phase.attempts, phase.score, tuple(phase.findings))
 
 
 def _agent_view(sandbox: Sandbox) -> AgentView:

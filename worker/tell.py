@@ -41,8 +41,9 @@ async def tell_status(step: Step) -> datetime | None:
     if spec.status_refused_at is not None and not ended and step.now() - spec.status_refused_at < REFUSED_GAP:
         return spec.status_refused_at + REFUSED_GAP
     urgency = Urgency.FINAL if ended or spec.outcome is not None else Urgency.PROGRESS
-    if spec.status_written_at is None:
-        urgency = max(urgency, Urgency.WORK)  # whoever set the label looks for it
+    asks = spec.state is SpecState.AWAITING_APPROVAL and state != spec.status_state_sha
+    if spec.status_written_at is None or asks:
+        urgency = max(urgency, Urgency.WORK)  # somebody waits for it: whoever set the label, or we for a yes
     if urgency is Urgency.PROGRESS:
         wait = await _edit_wait(step, EditKind.COUNTERS if state == spec.status_state_sha else EditKind.STATE)
         if wait:

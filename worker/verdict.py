@@ -11,6 +11,8 @@ from app.db.specs import record_cancel
 from app.domain.states import DeliveryState
 from worker.parts import Parts
 
+Write = Callable[[AsyncSession], Awaitable[None]]
+
 
 @dataclass
 class Verdict:
@@ -19,9 +21,11 @@ class Verdict:
     intent: str
     reason: str | None = None
     state: DeliveryState = DeliveryState.HANDLED
-    writes: list[Callable[[AsyncSession], Awaitable[None]]] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
     spec_ids: list[str] = field(default_factory=list)
     effect_ids: list[str] = field(default_factory=list)
+    rings: list[str] = field(default_factory=list)
+    """Sandboxes whose poll for messages is to be woken."""
 
 
 def cancel_specs(parts: Parts, intent: str, spec_ids: Sequence[str], reason: str) -> Verdict:

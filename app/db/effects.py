@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
@@ -39,6 +39,31 @@ async def record_effect(
     )  # fmt: skip
     found = (await session.execute(statement)).scalar_one_or_none()
     return EffectId(found) if found else None
+
+
+async def record_reaction(
+    session: AsyncSession,
+    repo: tuple[int, int],
+    comment_id: int,
+    content: str,
+    now: datetime,
+    *,
+    key: str | None = None,
+) -> EffectId | None:
+    """Owe a reaction (GitHub's name of it) to a comment of the repository; None when it was owed before."""
+    key = key or f"{repo[1]}:reaction:{comment_id}:{content}"
+    payload = {"comment_id": comment_id, "content": content}
+    return await record_effect(session, kind="reaction", key=key, repo=repo, payload=payload, now=now)
+
+
+async def count_effects_since(session: AsyncSession, prefix: str, since: datetime) -> int:
+    """How many effects whose key begins with `prefix` (letters, digits and colons) were recorded since then."""
+    statement = (
+        select(func.count())
+        .select_from(Effect)
+        .where(Effect.key.startswith(prefix, autoescape=True), Effect.created_at >= since)
+    )
+    return int((await session.execute(statement)).scalar_one())
 
 
 def _due(now: datetime) -> tuple[Any, ...]:

@@ -1,4 +1,8 @@
-"""Messages for an agent: numbered per sandbox, read by cursor, never taken away by reading."""
+"""Messages for an agent: numbered per sandbox, read by cursor, never taken away by reading.
+
+One that comes while no sandbox of its spec lives waits with the spec and is handed to the next one, as is one that a
+sandbox ended without confirming. Its id stays, so a session that knows it already takes it in once.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.models import Message
+from app.db.models import Message, Sandbox
 from app.db.sandbox_access import lock_live
 from app.domain.ids import SandboxId
-from app.domain.states import MessageState
+from app.domain.states import SANDBOX_LIVE, MessageState
+from sandbox_payload.wire import MessageType
 
 _SHOWN = (MessageState.QUEUED, MessageState.SENT, MessageState.ACKNOWLEDGED)
+_WAITING = (MessageState.QUEUED, MessageState.SENT)
 
 
 @dataclass(frozen=True)
 class NewMessage:
-    """A text for the agent; `author_id` is the numeric user id of the person, None for the operator or the app."""
+    """A text for the agent; `author_id` is the numeric user id of the person, None for the operator or the app;
+    `comment_id` the comment it stands in, None for others.
+    """
 
     message_type: str
     content: str
     author_id: int | None = None
     id: uuid.UUID | None = None
+    comment_id: int | None = None
 
 
 async def record_message(
@@ -35,24 +44,129 @@ async def record_message(
 
     The same `message.id` again returns the message that is there.
     """
-    if await lock_live(session, sandbox_id) is None:
+    sandbox = await lock_live(session, sandbox_id)
+    if sandbox is None:
         return None
     if message.id is not None and (known := await session.get(Message, message.id)) is not None:
         return known if known.sandbox_id == sandbox_id else None
-    highest = await session.scalar(select(func.max(Message.seq)).where(Message.sandbox_id == sandbox_id))
-    row = Message(
-        id=message.id or uuid.uuid4(),
-        sandbox_id=sandbox_id,
-        seq=(highest or 0) + 1,
-        message_type=message.message_type,
-        content=message.content,
-        author_id=message.author_id,
-        state=MessageState.QUEUED,
-        created_at=now,
-    )
+    row = _row(message, sandbox.spec_id, now)
+    row.sandbox_id, row.seq = sandbox_id, await find_highest_seq(session, sandbox_id) + 1
     session.add(row)
     await session.flush()
     return row
+
+
+async def record_message_of_spec(
+    session: AsyncSession, spec_id: str, message: NewMessage, now: datetime
+) -> Message:
+    """Queue it for the newest live sandbox of the spec; with none alive it waits for the next one.
+
+    The caller has written to the spec's row before, in this transaction: whoever records a sandbox writes to it too, so
+    that one of the two sees the other's.
+    """
+    live = select(Sandbox.id).where(Sandbox.spec_id == spec_id, Sandbox.state.in_(SANDBOX_LIVE))
+    newest = live.order_by(Sandbox.created_at.desc(), Sandbox.id.desc())
+    for sandbox_id in (await session.scalars(newest)).all():
+        row = await record_message(session, SandboxId(sandbox_id), message, now)
+        if row is not None:
+            return row
+    row = _row(message, spec_id, now)
+    session.add(row)
+    await session.flush()
+    return row
+
+
+def _row(message: NewMessage, spec_id: str, now: datetime) -> Message:
+    return Message(
+        id=message.id or uuid.uuid4(),
+        spec_id=spec_id,
+        sandbox_id=None,
+        seq=0,
+        message_type=message.message_type,
+        content=message.content,
+        author_id=message.author_id,
+        comment_id=message.comment_id,
+        state=MessageState.QUEUED,
+        created_at=now,
+    )
+
+
+async def list_live_sandboxes_of(session: AsyncSession, spec_id: str) -> Sequence[str]:
+    """Ids, oldest first."""
+    live = select(Sandbox.id).where(Sandbox.spec_id == spec_id, Sandbox.state.in_(SANDBOX_LIVE))
+    return (await session.scalars(live.order_by(Sandbox.created_at))).all()
+
+
+def _unheard(spec_id: str) -> tuple[ColumnElement[bool], ...]:
+    """Words of people that no live sandbox of the spec has. An interrupt was about the run it was sent to."""
+    return (
+        func.coalesce(Message.spec_id, Sandbox.spec_id) == spec_id,
+        Message.state.in_(_WAITING),
+        Message.message_type == MessageType.USER_MESSAGE.value,
+        or_(Message.sandbox_id.is_(None), Sandbox.state.not_in(SANDBOX_LIVE)),
+    )
+
+
+async def has_waiting_messages(session: AsyncSession, spec_id: str) -> bool:
+    """Whether somebody said something that no live sandbox of the spec has."""
+    statement = select(Message.id).outerjoin(Sandbox, Sandbox.id == Message.sandbox_id)
+    return await session.scalar(statement.where(*_unheard(spec_id)).limit(1)) is not None
+
+
+async def claim_waiting_messages(
+    session: AsyncSession, spec_id: str, sandbox_id: SandboxId, now: datetime
+) -> int:
+    """Hand what waits to that sandbox, whose row this transaction has just recorded; how many. Again changes nothing.
+
+    One that was sent before keeps its state: it may be in the session that goes on, which knows it by its id.
+    """
+    statement = select(Message).outerjoin(Sandbox, Sandbox.id == Message.sandbox_id).where(*_unheard(spec_id))
+    rows = (await session.scalars(statement.order_by(Message.created_at, Message.seq, Message.id))).all()
+    seq = await find_highest_seq(session, sandbox_id)
+    for position, row in enumerate(rows, 1):
+        row.spec_id, row.sandbox_id, row.seq = spec_id, sandbox_id, seq + position
+        if row.state is MessageState.SENT:
+            row.sent_at = now
+    await session.flush()
+    return len(rows)
+
+
+# ---------------------------------------------------------------- a comment that changes
+
+
+async def list_messages_of_comment(session: AsyncSession, spec_id: str, comment_id: int) -> Sequence[Message]:
+    """Those that came from the comment, the newest first."""
+    statement = (
+        select(Message)
+        .where(Message.comment_id == comment_id, Message.spec_id == spec_id)
+        .order_by(Message.created_at.desc(), Message.seq.desc())
+        .execution_options(populate_existing=True)
+    )
+    return (await session.scalars(statement)).all()
+
+
+async def replace_message(session: AsyncSession, message_id: uuid.UUID, content: str) -> bool:
+    """Another text for one that was not sent yet. False when it was sent meanwhile."""
+    return await _change_queued(session, message_id, content=content)
+
+
+async def withdraw_message(session: AsyncSession, message_id: uuid.UUID) -> bool:
+    """Take one back that was not sent yet. False when it was sent meanwhile."""
+    return await _change_queued(session, message_id, state=MessageState.CANCELLED)
+
+
+async def _change_queued(session: AsyncSession, message_id: uuid.UUID, **values: object) -> bool:
+    statement = (
+        update(Message)
+        .where(Message.id == message_id, Message.state == MessageState.QUEUED)
+        .values(**values)
+        .returning(Message.id)
+        .execution_options(synchronize_session=False)
+    )
+    return (await session.execute(statement)).scalar_one_or_none() is not None
+
+
+# ---------------------------------------------------------------- what the sandbox sees
 
 
 async def list_messages(

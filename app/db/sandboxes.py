@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import Artifact, ArtifactChunk, Sandbox
@@ -22,8 +22,15 @@ async def list_of_spec(session: AsyncSession, spec_id: str) -> list[Sandbox]:
     return list((await session.execute(statement)).scalars())
 
 
-async def next_attempt(session: AsyncSession, task_id: str) -> int:
-    statement = select(func.coalesce(func.max(Sandbox.attempt), 0)).where(Sandbox.task_id == task_id)
+def _of(spec_id: str, task_id: str | None) -> ColumnElement[bool]:
+    """The sandboxes of a task; with None, those that plan the spec."""
+    return and_(
+        Sandbox.spec_id == spec_id, Sandbox.task_id == task_id if task_id else Sandbox.task_id.is_(None)
+    )
+
+
+async def next_attempt(session: AsyncSession, spec_id: str, task_id: str | None) -> int:
+    statement = select(func.coalesce(func.max(Sandbox.attempt), 0)).where(_of(spec_id, task_id))
     return int((await session.execute(statement)).scalar_one()) + 1
 
 
@@ -73,15 +80,17 @@ async def find_artifact(session: AsyncSession, sandbox_id: str, name: str) -> Ar
     return (await session.execute(statement)).scalar_one_or_none()
 
 
-async def find_latest_transcript(session: AsyncSession, task_id: str) -> tuple[Sandbox, Artifact] | None:
-    """The newest saved session of a task, for a sandbox that goes on with it."""
+async def find_latest_transcript(
+    session: AsyncSession, spec_id: str, task_id: str | None
+) -> tuple[Sandbox, Artifact] | None:
+    """The newest saved session of a task (with None, of planning), for a sandbox that goes on with it."""
     statement = (
         select(Sandbox, Artifact)
         .join(
             Artifact,
             and_(Artifact.sandbox_id == Sandbox.id, Artifact.name == "transcript.tar.gz", Artifact.current),
         )
-        .where(Sandbox.task_id == task_id, Sandbox.session_id.is_not(None))
+        .where(_of(spec_id, task_id), Sandbox.session_id.is_not(None))
         .order_by(Sandbox.attempt.desc())
         .limit(1)
     )

@@ -11,10 +11,12 @@ from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
-from app.db.models import CheckRun, Spec, Task
+from app.db.models import CheckRun, Phase, Spec, Task
 from app.domain.errors import Fenced
 from app.domain.ids import SpecId, new_spec_id, new_task_id
-from app.domain.states import SPEC_LIVE, SPEC_MOVES, Flow, SpecState, TaskState, sources_of
+from app.domain.replies import RetryRefusal, RetryRefused
+from app.domain.states import SPEC_LIVE, SPEC_MOVES, Flow, PhaseState, SpecState, TaskState, sources_of
+from sandbox_payload.wire.plan import PhaseName
 
 LEASE = timedelta(seconds=90)
 """Unless a caller names another: LEASE_S."""
@@ -100,6 +102,20 @@ async def find_spec(session: AsyncSession, spec_id: str) -> Spec | None:
 async def find_live_spec(session: AsyncSession, repo_id: int, issue_number: int) -> Spec | None:
     statement = select(Spec).where(
         Spec.repo_id == repo_id, Spec.issue_number == issue_number, Spec.state.in_(SPEC_LIVE)
+    )
+    return (await session.execute(statement)).scalar_one_or_none()
+
+
+async def find_newest_spec(session: AsyncSession, repo_id: int, issue_number: int) -> Spec | None:
+    """The live spec of an issue, else the one that began last."""
+    live = await find_live_spec(session, repo_id, issue_number)
+    if live is not None:
+        return live
+    statement = (
+        select(Spec)
+        .where(Spec.repo_id == repo_id, Spec.issue_number == issue_number)
+        .order_by(Spec.created_at.desc())
+        .limit(1)
     )
     return (await session.execute(statement)).scalar_one_or_none()
 
@@ -271,30 +287,70 @@ async def record_pull_state(session: AsyncSession, spec_id: str, pull_state: str
     await session.execute(statement)
 
 
-async def record_retry(session: AsyncSession, spec_id: str, now: datetime) -> bool:
-    """Start a failed or cancelled spec again, unless its issue has another live one. False when it may not."""
-    spec = await find_spec(session, spec_id)
-    if spec is None or await find_live_spec(session, spec.repo_id, spec.issue_number) is not None:
-        return False
-    statement = (
+async def record_retry(
+    session: AsyncSession, spec_id: str, now: datetime, phase: str | None = None
+) -> RetryRefused | None:
+    """Start a failed or cancelled spec again, from its first unfinished phase or from an earlier one; None when it
+    starts. Phases from the named one on are done anew, and the plan that follows from them is approved anew.
+    """
+    spec: Spec | None = await session.scalar(
+        select(Spec).where(Spec.id == spec_id).with_for_update().execution_options(populate_existing=True)
+    )
+    if spec is None:
+        return RetryRefused(RetryRefusal.NOT_FOUND)
+    if spec.state is SpecState.COMPLETED:
+        return RetryRefused(RetryRefusal.DONE)
+    if await find_live_spec(session, spec.repo_id, spec.issue_number) is not None:
+        return RetryRefused(RetryRefusal.AT_WORK)
+    if spec.concluded_at is None:
+        return RetryRefused(RetryRefusal.ENDING)
+    refused = await _reset_phases(session, spec, phase, now)
+    if refused is not None:
+        return refused
+    values: dict[str, Any] = (
+        {} if phase is None else {"plan_hash": None, "approved_hash": None, "approved_by": None}
+    )
+    await session.execute(
         update(Spec)
-        .where(Spec.id == spec_id, Spec.state.in_(sources_of(SPEC_MOVES, SpecState.QUEUED)), Spec.concluded_at.is_not(None))
+        .where(Spec.id == spec_id)
         .values(
             state=SpecState.QUEUED, outcome=None, outcome_detail=None, cancel_reason=None, cancel_asked_at=None,
             concluded_at=None, ended_at=None, failures=0, deferrals=0, notes=[], pull_ready_at=None,
-            branch_attempts=0, status_refused_at=None,
-            version=Spec.version + 1, due_at=now, updated_at=now,
+            branch_attempts=0, plan_attempts=0, status_refused_at=None,
+            version=Spec.version + 1, due_at=now, updated_at=now, **values,
         )
-        .returning(Spec.id)
     )  # fmt: skip
-    if (await session.execute(statement)).scalar_one_or_none() is None:
-        return False
     await session.execute(
         update(Task)
         .where(Task.spec_id == spec_id, Task.state.in_({TaskState.FAILED, TaskState.CANCELLED}))
         .values(state=TaskState.PENDING, attempts=0, reason=None, updated_at=now)
     )
-    return True
+    return None
+
+
+async def _reset_phases(
+    session: AsyncSession, spec: Spec, phase: str | None, now: datetime
+) -> RetryRefused | None:
+    """What is unfinished may be tried anew; what is named, and all after it, is forgotten."""
+    names = [name.value for name in PhaseName]
+    found = (await session.scalars(select(Phase).where(Phase.spec_id == spec.id))).all()
+    rows = sorted(found, key=lambda row: names.index(row.name))
+    done = {row.name for row in rows if row.state is PhaseState.COMPLETED}
+    unfinished = next((at for at, name in enumerate(names) if name not in done), len(names) - 1)
+    if phase is not None:
+        nameable = tuple(names[: unfinished + 1]) if spec.flow is not Flow.QUICK else ()
+        if phase not in names or not nameable:
+            return RetryRefused(RetryRefusal.UNKNOWN_PHASE, nameable)
+        if phase not in nameable:
+            return RetryRefused(RetryRefusal.LATER_PHASE, nameable)
+    for row in rows:
+        anew = phase is not None and names.index(row.name) >= names.index(phase)
+        if anew:
+            row.output, row.score, row.checks, row.started_at, row.ended_at = None, None, {}, None, None
+        if anew or row.state is not PhaseState.COMPLETED:
+            row.state, row.attempts, row.findings, row.updated_at = PhaseState.PENDING, 0, [], now
+    await session.flush()
+    return None
 
 
 async def record_access_back(session: AsyncSession, installation_id: int, now: datetime) -> list[str]:

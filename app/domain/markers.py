@@ -7,6 +7,14 @@ def status_marker(spec_id: str) -> str:
     return f"<!-- issuewright:spec={spec_id} part=status -->"
 
 
+def plan_marker(spec_id: str) -> str:
+    return f"<!-- issuewright:spec={spec_id} part=plan -->"
+
+
+def questions_marker(spec_id: str) -> str:
+    return f"<!-- issuewright:spec={spec_id} part=questions -->"
+
+
 def notice_marker(key: str) -> str:
     """Of a comment that belongs to no spec; `key` has only word characters, dots, colons and dashes."""
     return f"<!-- issuewright:notice={key} -->"

@@ -6,7 +6,6 @@ from app.domain.markers import notice_marker
 from app.domain.sanitize import escape_markdown
 
 NO_WRITE = "no-write"
-NO_PLANNING = "no-planning"
 NO_RETRY = "no-retry"
 
 
@@ -14,13 +13,6 @@ def render_no_write(key: str, login: str, label: str) -> str:
     return (
         f"{notice_marker(key)}\n**Not started.** {escape_markdown(login)} set `{label}`, but only someone with write "
         "access to this repository can start work. Someone with write access may set the label again."
-    )
-
-
-def render_no_planning(key: str, label: str, quick: str) -> str:
-    return (
-        f"{notice_marker(key)}\n**Not started.** `{label}` asks for a plan first, which this version can't make yet. "
-        f"Set `{quick}` to have the issue worked on as one task."
     )
 
 
@@ -57,6 +49,7 @@ CANCEL_TEXTS = {
     "issue_deleted": "The issue was deleted.",
     "issue_transferred": "The issue was moved to another repository.",
     "pull_closed": PULL_CLOSED,
+    "stopped": "Somebody stopped it with `/agent stop`.",
     "access_lost": "The App no longer has access to the repository.",
     "operator": "The operator of this Issuewright cancelled it.",
 }
@@ -64,6 +57,20 @@ NO_CHANGES = "The agent ended without changing a file. The pull request was clos
 KEPT = "What the agent had done is kept: `issuewright specs bundle {spec_id}`."
 SAVED_BEFORE = "What it had saved before that is on the branch."
 SANDBOX_LOST = "The sandbox ended without handing back a result ({reason})."
+BAD_SETTINGS = (
+    "Nothing was started: the settings in `{path}` on the default branch can't be used.\n\n{faults}\n\n"
+    "Correct them there, then set the label again."
+)
+PHASE_FAILED = (
+    "The plan did not come about: after {attempts} attempts, phase **{phase}** still lacked\n\n{reasons}"
+)
+CONFLICT = (
+    "its result can't be merged with what other tasks changed meanwhile:\n\n{paths}\n\n"
+    "It is kept: `issuewright specs bundle {spec_id}`."
+)
+PLANNING_FAILED = "The plan did not come about. {reason}"
+REVISION_FAILED = "The change to the plan did not come about; the plan as shown still stands. {reason}"
+SYNC_FAILED = "The parts of the plan do not fit together:\n\n{reasons}"
 INTERNAL = "Something in Issuewright itself failed {times} times in a row ({what}). The operator's log has the details."
 DENIED = "It could not be done: {message}"
 LABELER_LOST = "{login} no longer has write access to this repository."

@@ -280,6 +280,9 @@ class GitHub(Protocol):
         """Names of the files directly in `directory` ('' = root) at `ref`; empty when there is none."""
 
     async def fetch_pull(self, repo: RepoRef, number: int) -> PullRequest: ...
+    async def fetch_comment(self, repo: RepoRef, comment_id: int) -> Comment:
+        """A comment of an issue's or a pull request's conversation as it stands now. Gone when it was deleted."""
+
     async def fetch_installation_repositories(
         self, installation_id: InstallationId
     ) -> tuple[Repository, ...]: ...

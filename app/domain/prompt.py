@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 
@@ -11,27 +13,45 @@ from app.domain.view import SpecView
 MAX_ISSUE = 100_000
 """Characters of issue text in a prompt; GitHub's own limit is below it, so this only bounds surprises."""
 
+_FRAME_WORDS = re.compile(r"\b(BEGIN|END)[ \t]+(ISSUE|PLAN)\b")
 
-def _text(name: str) -> str:
+
+def read_text(name: str) -> str:
+    """One of texts/*.md."""
     return (files("app.domain") / "texts" / name).read_text(encoding="utf-8")
 
 
 def render_system() -> str:
-    return _text("system.md")
+    return read_text("system.md")
+
+
+def frame(kind: str, number: int, text: str) -> str:
+    """Text of others between two lines that say where it begins and ends: `kind` is ISSUE or PLAN.
+
+    The lines can't be forged: the same words are broken up in the text, whichever frame they mean.
+    """
+    inside = _FRAME_WORDS.sub("\\g<1>\u00a0\\g<2>", text)
+    return f"BEGIN {kind} {number}\n{inside}\nEND {kind} {number}"
+
+
+def frame_issue(view: SpecView, limit: int = MAX_ISSUE) -> str:
+    """The issue's text as it stood when it was labeled, framed; at most `limit` characters of it."""
+    body = cut_text(sanitize_text(view.body).strip(), limit)
+    return frame("ISSUE", view.issue_number, body or "(The issue has no text: its title is the task.)")
+
+
+def issue_title(view: SpecView) -> str:
+    return sanitize_line(view.title, 300) or f"issue {view.issue_number}"
 
 
 def render_prompt(view: SpecView, repository: str) -> str:
     """The first message of a quick task."""
-    body = sanitize_text(view.body).strip()
-    # The end line can't be forged: the issue number stands in it, and the same words are broken up in the text.
-    body = body.replace("END ISSUE", "END\u00a0ISSUE").replace("BEGIN ISSUE", "BEGIN\u00a0ISSUE")
-    return Template(_text("prompt.md")).substitute(
-        title=sanitize_line(view.title, 300) or f"issue {view.issue_number}",
+    return Template(read_text("prompt.md")).substitute(
+        title=issue_title(view),
         repository=repository,
         branch=view.branch or "",
         base=view.base_branch or "",
-        issue=view.issue_number,
-        body=cut_text(body, MAX_ISSUE) or "(The issue has no text: its title is the task.)",
+        issue=frame_issue(view),
     )
 
 
@@ -40,4 +60,15 @@ def render_continue(view: SpecView) -> str:
     return (
         "The sandbox you worked in has ended and this is a new one. What had been committed is in the work tree. "
         f"Check its state with git, then go on with the task: {sanitize_line(view.title, 300)}"
+    )
+
+
+def render_conflict(view: SpecView, title: str, paths: Sequence[str]) -> str:
+    """The first message of a sandbox that goes on with a session whose result could not be merged."""
+    named = "\n".join(f"- {sanitize_line(path, 200)}" for path in paths)
+    return (
+        f"Your result of the task {sanitize_line(title, 300)!r} could not be merged into {view.branch or ''}: other tasks "
+        f"of the plan changed the same places while you worked.\n\nConflicting:\n{named}\n\n"
+        "This is a new sandbox on the branch as it stands now, without your commits. Look at what the others did there, "
+        "then do your task again on top of it, keeping their work."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.domain.markers import status_marker
 from app.domain.notices import NO_CHECK, NO_STATUS
 from app.domain.ports import CheckOutput
+from app.domain.render_planning import approval_lines, plan_and_tasks, planning_facts, planning_headline
 from app.domain.sanitize import (
     MAX_BODY,
     cut_text,
@@ -50,6 +51,9 @@ def headline(view: SpecView) -> str:
         return _HEADLINES[view.outcome]
     if view.cancel_asked:
         return "🛑 Stopping: the agent wraps up"
+    planned = planning_headline(view)
+    if planned is not None:
+        return planned
     if view.branch is None:
         return "👀 Accepted: getting ready"
     if view.agent is None or view.agent.activity == "starting":
@@ -59,23 +63,32 @@ def headline(view: SpecView) -> str:
 
 def render_status(view: SpecView) -> str:
     """The one status comment of a spec, at most 65,536 characters."""
-    parts = [
+    head = [
         status_marker(view.spec_id),
         f"### {headline(view)}",
         "",
         *_facts(view),
+        *approval_lines(view),
         "",
-        *_progress(view),
     ]
-    if view.outcome_detail:
-        parts += ["", neutralize_agent_text(view.outcome_detail, 12_000)]
-    parts += [f"\n> {note}" for note in _notes(view)]
-    summaries = [task for task in view.tasks if task.summary]
-    for task in summaries:
-        text = neutralize_agent_text(task.summary, 12_000)
-        parts += ["", "<details><summary>What the agent says</summary>", "", text, "", "</details>"]
-    parts += ["", *_endorsed(view), "", f"<sub>{_next_hint(view)} · {view.spec_id}</sub>"]
+    told = ["", neutralize_agent_text(view.outcome_detail, 12_000)] if view.outcome_detail else []
+    told += [f"\n> {note}" for note in _notes(view)]
+    end = ["", *_endorsed(view), "", f"<sub>{_next_hint(view)} · {view.spec_id}</sub>"]
+    if view.is_planned:
+        others = "\n".join([*head, *told, *end])
+        parts = [*head, *plan_and_tasks(view, others), *told, *end]
+    else:
+        parts = [*head, *_progress(view), *told, *_summaries(view), *end]
     return cut_text("\n".join(parts), MAX_BODY)
+
+
+def _summaries(view: SpecView) -> list[str]:
+    lines: list[str] = []
+    for task in view.tasks:
+        if task.summary:
+            text = neutralize_agent_text(task.summary, 12_000)
+            lines += ["", "<details><summary>What the agent says</summary>", "", text, "", "</details>"]
+    return lines
 
 
 def _notes(view: SpecView) -> list[str]:
@@ -97,6 +110,7 @@ def _facts(view: SpecView) -> list[str]:
         rows.append(f"| Branch | [`{view.branch}`]({view.branch_url}) from `{view.base_branch}` |")
     if view.pull_number:
         rows.append(f"| Pull request | #{view.pull_number} |")
+    rows += planning_facts(view)
     if view.agent is not None:
         rows.append(f"| Agent | {_agent_line(view)} |")
     return ["| | |", "|---|---|", *rows]
@@ -152,9 +166,13 @@ def _next_hint(view: SpecView) -> str:
             if view.pull_number
             else "set the label again"
         )
+        if view.is_planned:
+            retry = f"comment `/agent retry`, {'or ' if not view.pull_number else ''}{retry}"
         return f"To try again, {retry}"
     if view.outcome is Outcome.NO_CHANGES:
         return "The issue stays open; set the label again after saying more"
+    if view.approval_awaited:
+        return "Remove the label or close the issue to drop the plan"
     if view.outcome is Outcome.DONE:
         return "Review the pull request; merging it completes this"
     return "Remove the label or close the issue to stop"

@@ -6,6 +6,7 @@ import re
 
 from app.domain.markers import BODY_END, body_begin
 from app.domain.render import status_missing
+from app.domain.render_planning import task_list
 from app.domain.sanitize import (
     MAX_BODY,
     cut_text,
@@ -18,6 +19,7 @@ from app.domain.view import Outcome, SpecView
 
 MAX_TITLE = 250
 _SECTION_ROOM = 20_000
+_TASKS_ROOM = 20_000
 _ADVICE = "Please review it as you would review a stranger's work."
 _TEMPLATE_NAMES = ("pull_request_template.md", "pull_request_template.txt", "pull_request_template")
 TEMPLATE_DIRECTORIES = (".github", "", "docs")
@@ -53,9 +55,7 @@ def render_section(view: SpecView) -> str:
         where = status_missing(view) or "Its status stands on the issue."
         lines += ["### Work in progress", "", f"An agent works on this. {where}"]
     lines += ["", "### Tasks", ""]
-    for task in view.tasks:
-        tick = "x" if task.state == "completed" else " "
-        lines.append(f"- [{tick}] {escape_markdown(sanitize_line(task.title, 200))}")
+    lines += _tasks(view)
     lines += ["", f"Closes #{view.issue_number}"]
     if view.base_branch and view.default_branch and view.base_branch != view.default_branch:
         lines += ["", f"<sub>Merging into `{view.base_branch}` closes the issue through this App.</sub>"]
@@ -65,6 +65,14 @@ def render_section(view: SpecView) -> str:
         BODY_END,
     ]
     return "\n".join(lines)
+
+
+def _tasks(view: SpecView) -> list[str]:
+    if view.is_planned:
+        return task_list(view.tasks, _TASKS_ROOM)
+    ticks = ("x" if task.state == "completed" else " " for task in view.tasks)
+    titles = (escape_markdown(sanitize_line(task.title, 200)) for task in view.tasks)
+    return [f"- [{tick}] {title}" for tick, title in zip(ticks, titles, strict=True)]
 
 
 def render_pull_body(view: SpecView, template: str | None) -> str:

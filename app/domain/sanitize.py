@@ -14,6 +14,8 @@ _INVISIBLE = re.compile(
 )
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_FENCE_RUN = re.compile(r"`{50}(?=`)|~{50}(?=~)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _HIDDEN_ATTRIBUTE = re.compile(
     r"""\s(?:alt|title|aria-label|data-[\w-]+)\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE
 )
@@ -27,9 +29,10 @@ def sanitize_text(text: str) -> str:
     no hidden attributes, no alternative texts. Line ends become LF.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = _COMMENT.sub("", text)
-    text = _INVISIBLE.sub("", _CONTROL.sub("", text))
-    text = "".join(char for char in text if not "\ud800" <= char <= "\udfff")
+    # Unseen characters first: one inside `<!--` would hide a comment from the next line, and then give it back.
+    text = _SURROGATE.sub("", _INVISIBLE.sub("", _CONTROL.sub("", text)))
+    # Taking a comment out may bring the halves of another together; that one is broken instead.
+    text = _COMMENT.sub("", text).replace("<!--", "<! --")
     text = _TAG.sub(lambda tag: _HIDDEN_ATTRIBUTE.sub("", tag.group()), text)
     return _IMAGE_ALT.sub(r"![image](\1)", text)
 
@@ -51,12 +54,15 @@ def escape_markdown(text: str) -> str:
 
 def quote_block(text: str, limit: int) -> str:
     """A stranger's text inside a fence that it can't close, cut at a line end with a notice."""
-    text = sanitize_text(text)
-    if len(text) > limit:
-        text = text[:limit].rsplit("\n", 1)[0] + "\n[… cut here]"
+    return fence_around(cut_text(sanitize_text(text), limit, "\n[… cut here]"))
+
+
+def fence_around(text: str, word: str = "text") -> str:
+    """`text` in a code fence that nothing in it closes."""
+    text = _break_runs(text)
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}text\n{text}\n{fence}"
+    return f"{fence}{word}\n{text}\n{fence}"
 
 
 def neutralize_agent_text(text: str, limit: int) -> str:
@@ -72,7 +78,15 @@ def neutralize_agent_text(text: str, limit: int) -> str:
         flags=re.IGNORECASE,
     )
     text = re.sub(r"</?(?:details|summary)[^>]*>", "", text, flags=re.IGNORECASE)
-    return close_fences(cut_text(text, limit))
+    text = re.sub(
+        r"<(?=/?(?:details|summary))", "&lt;", text, flags=re.IGNORECASE
+    )  # halves that came together
+    return close_fences(cut_text(_break_runs(text), limit))
+
+
+def _break_runs(text: str) -> str:
+    """No endless run of fence marks: a closing fence is as long as the run that it closes, and would double the text."""
+    return _FENCE_RUN.sub(r"\g<0> ", text)
 
 
 def close_fences(text: str) -> str:
@@ -84,7 +98,8 @@ def close_fences(text: str) -> str:
             continue
         mark = match[1]
         if not open_fence:
-            open_fence = mark
+            # Backticks behind backticks are inline code, no fence: "closing" it would open one.
+            open_fence = mark if mark[0] == "~" or "`" not in line[match.end() :] else ""
         elif mark[0] == open_fence[0] and len(mark) >= len(open_fence) and not line.strip(" " + mark[0]):
             open_fence = ""
     return f"{text}\n{open_fence}" if open_fence else text

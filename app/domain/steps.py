@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.domain.states import SPEC_LIVE, SandboxState, SpecState, TaskState
+from app.domain.states import SANDBOX_LIVE, SPEC_LIVE, SandboxState, SpecState, TaskState
 
 
 class StepName(StrEnum):
     """One module of worker.flow each."""
 
     ADMIT = "admit"
+    PLAN = "plan"
+    SHOW = "show"
+    APPROVE = "approve"
     BRANCH = "branch"
     PULL = "pull"
     PROVISION = "provision"
@@ -29,30 +32,86 @@ class SandboxFacts:
     manifest_round: int
     collected_round: int
 
+    @property
+    def has_result(self) -> bool:
+        return self.manifest_round > self.collected_round
+
+    @property
+    def live(self) -> bool:
+        return self.state in SANDBOX_LIVE
+
+    @property
+    def starting(self) -> bool:
+        return self.state in {SandboxState.PENDING, SandboxState.CREATING}
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """One task and its newest sandbox. `ready`: everything it depends on is done."""
+
+    key: str
+    state: TaskState
+    ready: bool
+    sandbox: SandboxFacts | None
+
+    @property
+    def under_way(self) -> bool:
+        return self.state in {TaskState.ASSIGNED, TaskState.RUNNING}
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """How far the plan of a spec is. `sandbox` is the newest one that plans."""
+
+    sandbox: SandboxFacts | None
+    has_news: bool
+    """It reported about a phase since the last look."""
+    complete: bool
+    """Every phase has an output that passed, sync included: the tasks are stored."""
+    shown: bool
+    """People see the plan as it stands."""
+    approved: bool
+    """Nobody has to approve it, or somebody has."""
+    messages_wait: bool
+    """Somebody said something that no sandbox has."""
+
 
 @dataclass(frozen=True)
 class SpecFacts:
-    """What the decision needs to know of a spec, its task and its sandboxes."""
+    """What the decision needs to know of a spec, its plan, its tasks and their sandboxes."""
 
     state: SpecState
     cancel_asked: bool
     concluded: bool
     has_branch: bool
     has_pull: bool
-    task: TaskState
-    sandbox: SandboxFacts | None
-    """The newest one."""
     pull_ready: bool
+    tasks: tuple[TaskFacts, ...]
+    plan: PlanFacts | None
+    """None for a quick one."""
+    max_parallel: int = 1
 
 
-def decide_step(facts: SpecFacts) -> StepName | None:
+@dataclass(frozen=True)
+class Next:
+    """A step, and the task that it is about where it is about one."""
+
+    step: StepName
+    task: str | None = None
+
+
+def decide_step(facts: SpecFacts) -> Next | None:
     """The next step, or None when there is nothing to do until something happens."""
     if facts.state not in SPEC_LIVE:
-        return None if facts.concluded else StepName.CONCLUDE
+        return None if facts.concluded else Next(StepName.CONCLUDE)
     if facts.cancel_asked:
-        return StepName.CANCEL
+        return Next(StepName.CANCEL)
     if facts.state is SpecState.QUEUED:
-        return StepName.ADMIT
+        return Next(StepName.ADMIT)
+    if facts.state is SpecState.PLANNING and facts.plan is not None:
+        return Next(_decide_planning(facts.plan))
+    if facts.state is SpecState.AWAITING_APPROVAL and facts.plan is not None:
+        return Next(_decide_awaiting(facts.plan))
     if facts.state is SpecState.IMPLEMENTING:
         return _decide_implementing(facts)
     if facts.state is SpecState.IN_REVIEW:
@@ -60,31 +119,66 @@ def decide_step(facts: SpecFacts) -> StepName | None:
     return None
 
 
-def _has_new_result(sandbox: SandboxFacts | None) -> bool:
-    return sandbox is not None and sandbox.manifest_round > sandbox.collected_round
+def _decide_planning(plan: PlanFacts) -> StepName:
+    if plan.has_news or (plan.sandbox is not None and plan.sandbox.has_result):
+        return StepName.PLAN
+    if _wants_sandbox(plan):
+        return StepName.PROVISION
+    return StepName.SHOW if plan.complete else StepName.WATCH
 
 
-def _decide_implementing(facts: SpecFacts) -> StepName:
+def _decide_awaiting(plan: PlanFacts) -> StepName:
+    if plan.has_news or (plan.sandbox is not None and plan.sandbox.has_result):
+        return StepName.PLAN
+    if not plan.shown:
+        return StepName.SHOW
+    if not plan.approved and _wants_sandbox(plan):
+        return StepName.PROVISION
+    return StepName.APPROVE
+
+
+def _wants_sandbox(plan: PlanFacts) -> bool:
+    """Whether one is to be made, or is being made: for what is unfinished, or for what people have said since."""
+    if plan.sandbox is not None and plan.sandbox.live:
+        return plan.sandbox.starting
+    return plan.messages_wait or not plan.complete
+
+
+def _decide_implementing(facts: SpecFacts) -> Next | None:
     if not facts.has_branch:
-        return StepName.BRANCH
+        return Next(StepName.BRANCH)
+    handed_in = next((task for task in facts.tasks if task.sandbox and task.sandbox.has_result), None)
     if not facts.has_pull:
         # The machine first: it starts up while the pull request is made. Its row exists from the first look on,
         # so a slow one does not hold the pull request up.
-        return StepName.PROVISION if facts.sandbox is None else StepName.PULL
-    if _has_new_result(facts.sandbox):
-        return StepName.COLLECT
-    if facts.task is TaskState.COMPLETED:
-        return StepName.PUBLISH
-    if facts.task is TaskState.PENDING or facts.sandbox is None:
-        return StepName.PROVISION
-    if facts.sandbox.state in {SandboxState.PENDING, SandboxState.CREATING}:
-        return StepName.PROVISION
-    return StepName.WATCH
+        first = _find_startable(facts)
+        if first is not None and first.sandbox is None:
+            return Next(StepName.PROVISION, first.key)
+        return Next(StepName.PULL)
+    if handed_in is not None:
+        return Next(StepName.COLLECT, handed_in.key)
+    if all(task.state is TaskState.COMPLETED for task in facts.tasks):
+        return Next(StepName.PUBLISH)
+    startable = _find_startable(facts)
+    if startable is not None:
+        return Next(StepName.PROVISION, startable.key)
+    return Next(StepName.WATCH, next((task.key for task in facts.tasks if task.under_way), None))
 
 
-def _decide_in_review(facts: SpecFacts) -> StepName:
-    if _has_new_result(facts.sandbox):
-        return StepName.COLLECT
+def _find_startable(facts: SpecFacts) -> TaskFacts | None:
+    """The task whose sandbox is to be made, or is being made: those under way before new ones."""
+    for task in facts.tasks:
+        if task.under_way and (task.sandbox is None or task.sandbox.starting):
+            return task
+    if sum(task.under_way for task in facts.tasks) >= facts.max_parallel:
+        return None
+    return next((task for task in facts.tasks if task.state is TaskState.PENDING and task.ready), None)
+
+
+def _decide_in_review(facts: SpecFacts) -> Next:
+    handed_in = next((task for task in facts.tasks if task.sandbox and task.sandbox.has_result), None)
+    if handed_in is not None:
+        return Next(StepName.COLLECT, handed_in.key)
     if not facts.pull_ready:
-        return StepName.PUBLISH
-    return StepName.REVIEW
+        return Next(StepName.PUBLISH)
+    return Next(StepName.REVIEW)

@@ -20,6 +20,20 @@ class RepoFacts:
 
 
 @dataclass(frozen=True)
+class CommentFacts:
+    """A comment in a conversation, as the event tells it. `via_app_id`: the App it was written through, if any."""
+
+    comment_id: int
+    body: str
+    author_id: int | None
+    author_login: str = ""
+    author_type: str = ""
+    via_app_id: int | None = None
+    edited_at: str = ""
+    """GitHub's own text of the time it was written or changed the last time."""
+
+
+@dataclass(frozen=True)
 class Happening:
     """One delivery, reduced to what decisions need. None = the payload did not say."""
 
@@ -38,6 +52,7 @@ class Happening:
     issue_updated_at: str = ""
     label: str | None = None
     label_id: int | None = None
+    comment: CommentFacts | None = None
     pull_number: int | None = None
     pull_merged: bool = False
     check_run_id: int | None = None
@@ -61,6 +76,20 @@ class Start:
     label: str
     trigger_key: str
     labeled_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Approved:
+    """The label that approves a plan was set."""
+
+    label: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """A person's comment was made, changed or deleted: commands, a message, both or neither."""
+
+    change: Literal["created", "edited", "deleted"]
 
 
 @dataclass(frozen=True)
@@ -100,7 +129,8 @@ class Ignored:
     reason: str
 
 
-Intent = Start | Cancel | PullEnded | PullReopened | Retry | Welcome | Forget | Ignored
+Wish = Start | Approved | Said | Cancel | PullEnded | PullReopened | Retry | Welcome | Forget
+Intent = Wish | Ignored
 
 
 OTHER_APP = "sent to the hook of another App"
@@ -116,8 +146,12 @@ def decide_intent(
         return Ignored(OTHER_APP)
     if own_bot_id is not None and happening.sender_id == own_bot_id:
         return Ignored("made by this App")
+    comment = happening.comment
+    if comment is not None and own_app_id is not None and comment.via_app_id == own_app_id:
+        return Ignored("written through this App")
     table = {
         "issues": _decide_issue,
+        "issue_comment": _decide_comment,
         "pull_request": _decide_pull,
         "check_run": _decide_check,
         "check_suite": _decide_suite,
@@ -159,6 +193,8 @@ def _decide_issue(happening: Happening, labels: LabelNames) -> Intent:
 def _decide_labeled(happening: Happening, labels: LabelNames) -> Intent:
     if happening.label is None:
         return Ignored("no label in the payload")
+    if happening.label.casefold() == labels.approved.casefold() and not happening.issue_is_pull:
+        return Approved(happening.label)
     flow = labels.flow_of(happening.label)
     if flow is None:
         return Ignored("another label was added")
@@ -171,6 +207,26 @@ def _decide_labeled(happening: Happening, labels: LabelNames) -> Intent:
     return Start(
         flow=flow, label=happening.label, trigger_key=key, labeled_at=moment_of(happening.issue_updated_at)
     )
+
+
+def _decide_comment(happening: Happening, _labels: LabelNames) -> Intent:
+    """Who may say something is asked later; what can't be a person's own word asks for nothing."""
+    comment = happening.comment
+    if happening.repo is None or happening.issue_number is None or comment is None:
+        return Ignored("no repository, issue or comment in the payload")
+    if happening.action == "deleted":
+        return Said("deleted")
+    if comment.author_id is None or happening.sender_id is None:
+        return Ignored("the person who commented no longer exists")
+    if "Bot" in {comment.author_type, happening.sender_type} or comment.author_login.endswith("[bot]"):
+        return Ignored("a bot's comment")
+    if happening.action == "created":
+        return Said("created")
+    if happening.action == "edited":
+        # Whoever may edit others' comments could otherwise speak with their voice.
+        mine = happening.sender_id == comment.author_id
+        return Said("edited") if mine else Ignored("edited by someone else")
+    return Ignored(f"issue_comment.{happening.action} asks for nothing")
 
 
 def moment_of(text: str) -> datetime | None:

@@ -81,15 +81,17 @@ _SETTINGS: Mapping[str, str] = {
 
 
 class GitFailed(IssuewrightError):
-    """git ended with `returncode` (negative: killed by that signal); `stderr` is the end of what it said.
+    """git ended with `returncode` (negative: killed by that signal); `stderr` is the end of what it said, `stdout` what
+    it had written.
 
-    Neither holds a credential of ours, but both may quote a server's or a repository's bytes.
+    None holds a credential of ours, but they may quote a server's or a repository's bytes.
     """
 
-    def __init__(self, returncode: int, stderr: str) -> None:
+    def __init__(self, returncode: int, stderr: str, stdout: bytes = b"") -> None:
         super().__init__(f"git ended with {returncode}: {stderr.strip()[-500:]}")
         self.returncode = returncode
         self.stderr = stderr
+        self.stdout = stdout
 
 
 class GitTimedOut(GitFailed):
@@ -100,8 +102,7 @@ class GitOutputTooLarge(GitFailed):
     """git was killed because it wrote more to its standard output than allowed; `stdout` is what was allowed."""
 
     def __init__(self, stdout: bytes) -> None:
-        super().__init__(-signal.SIGKILL, f"more than {len(stdout)} bytes of output")
-        self.stdout = stdout
+        super().__init__(-signal.SIGKILL, f"more than {len(stdout)} bytes of output", stdout)
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ async def _run(call: _Call) -> bytes:
         await _kill(process)
         raise
     if returncode != 0:
-        raise GitFailed(returncode, stderr.decode("utf-8", "replace"))
+        raise GitFailed(returncode, stderr.decode("utf-8", "replace"), stdout)
     return stdout
 
 

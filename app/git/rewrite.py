@@ -69,12 +69,15 @@ def _with_trailers(message: str, trailers: Sequence[str]) -> bytes:
 
 def _render(commit: CommitObject, parents: Sequence[str], author: bytes, body: bytes) -> bytes:
     lines = [f"tree {commit.tree}".encode(), *(f"parent {parent}".encode() for parent in parents)]
-    lines += (b"author " + author + _when(commit.author), b"committer " + author + _when(commit.committer))
+    lines += (
+        b"author " + author + date_of(commit.author),
+        b"committer " + author + date_of(commit.committer),
+    )
     return b"\n".join(lines) + b"\n\n" + body
 
 
-def _when(signature: bytes) -> bytes:
-    """The date part; the epoch when it can't be read, since today would give another id each time."""
+def date_of(signature: bytes) -> bytes:
+    """The date part of a commit's author or committer line; the epoch when it can't be read, since today would give another id each time."""
     match = _WHEN.search(signature)
     return match[0] if match else b" 0 +0000"
 

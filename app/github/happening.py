@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from app.domain.triggers import Happening, RepoFacts
+from app.domain.triggers import CommentFacts, Happening, RepoFacts
 from app.github.events import (
     CheckRunEvent,
     CheckSuiteEvent,
@@ -17,7 +17,7 @@ from app.github.events import (
     ReviewCommentEvent,
     ReviewEvent,
 )
-from app.github.parts import InstallationPart, IssuePart, LabelPart, RepositoryPart
+from app.github.parts import CommentPart, InstallationPart, IssuePart, LabelPart, RepositoryPart
 from app.github.payloads import Parsed
 
 _NO_HEADERS: Mapping[str, str] = {}
@@ -40,6 +40,8 @@ def to_happening(parsed: Parsed, headers: Mapping[str, str] = _NO_HEADERS) -> Ha
     detail = parsed.detail
     if isinstance(detail, IssueEvent | IssueCommentEvent):
         facts = _with_issue(facts, detail.issue)
+    if isinstance(detail, IssueCommentEvent):
+        facts = replace(facts, comment=_comment(detail.comment))
     if isinstance(detail, PullEvent | ReviewEvent | ReviewCommentEvent):
         pull = detail.pull_request
         facts = replace(facts, pull_number=pull.number, pull_merged=pull.is_merged)
@@ -78,6 +80,19 @@ def _repo(part: RepositoryPart) -> RepoFacts:
         name=part.name,
         default_branch=part.default_branch,
         private=part.private,
+    )
+
+
+def _comment(part: CommentPart) -> CommentFacts:
+    author, app = part.user, part.performed_via_github_app
+    return CommentFacts(
+        comment_id=part.id,
+        body=part.body or "",
+        author_id=author.id if author else None,
+        author_login=author.login if author else "",
+        author_type=author.type if author else "",
+        via_app_id=app.id if app else None,
+        edited_at=part.updated_at,
     )
 
 

@@ -43,6 +43,11 @@ class Issues(Apps):
         ]
         return max(moments, default=None)
 
+    async def fetch_comment(self, repo: RepoRef, comment_id: int) -> Comment:
+        """A comment of a conversation as it stands now. Gone when it was deleted."""
+        path = repo_path(repo, "issues/comments", comment_id)
+        return _comment(await self._api.fetch(CommentPart, Ask("GET", path, work_on(repo))))
+
     async def ensure_issue_closed(self, repo: RepoRef, number: IssueNumber) -> None:
         found = await self._api.fetch(IssuePart, _issue_ask(repo, number))
         if found.state != "closed":

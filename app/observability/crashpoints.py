@@ -16,8 +16,9 @@ from pathlib import Path
 from app.domain.steps import StepName
 
 EFFECTS = (
-    "start_commit", "ref", "open_pull", "status", "check", "mirror", "sandbox", "push", "body", "ready",
+    "start_commit", "ref", "open_pull", "status", "plan_comment", "check", "mirror", "sandbox", "push", "body", "ready",
     "review_request", "close", "delete_branch", "close_issue", "stop", "delete", "effect.labels", "effect.notice",
+    "effect.reaction",
 )  # fmt: skip
 """What a worker does to GitHub or the sandbox provider."""
 

@@ -20,7 +20,12 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UNSTORABLE = dict.fromkeys([0, *range(0xD800, 0xE000)], _REPLACEMENT)
 
 _E = EventType
-WEIGHTY = frozenset({_E.STARTED, _E.WAITING, _E.COMPLETED, _E.FAILED, _E.SHUTDOWN, _E.ERROR})
+WEIGHTY = frozenset(
+    {
+        _E.STARTED, _E.WAITING, _E.COMPLETED, _E.FAILED, _E.SHUTDOWN, _E.ERROR, _E.PHASE_STARTED, _E.PHASE_RETRY,
+        _E.PHASE_COMPLETED, _E.PHASE_FAILED,
+    }
+)  # fmt: skip
 """Facts a worker should look at now. The others only move the sandbox's counters."""
 
 _ACTIVITY = {
@@ -29,7 +34,7 @@ _ACTIVITY = {
     **dict.fromkeys(
         (
             _E.ASSISTANT_MESSAGE, _E.MESSAGE, _E.TOOL_USE, _E.TOOL_COMPLETED, _E.USER_TOOL_RESULT, _E.FILE_EDITED,
-            _E.MESSAGE_INJECTED, _E.PHASE_STARTED,
+            _E.MESSAGE_INJECTED, _E.PHASE_STARTED, _E.PHASE_RETRY,
         ),
         "working",
     ),

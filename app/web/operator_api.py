@@ -144,7 +144,7 @@ async def execute_spec(
             spec.flow is Flow.QUICK or ask.resume_from_phase != PHASES[0]
         ):
             raise Problem(422, "that phase is later than the first unfinished one")
-        if not await record_retry(session, spec.id, parts.clock()):
+        if await record_retry(session, spec.id, parts.clock()) is not None:
             raise Problem(
                 409, "the spec can't start now: its end is still being written, or its issue has another one"
             )

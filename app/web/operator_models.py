@@ -7,10 +7,11 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.db.models import Event, Sandbox, Spec, Task
+from app.db.models import Event, Phase, Sandbox, Spec, Task
 from app.db.operator_views import SandboxRow, SpecRow, TaskRow
-from app.domain.states import Flow, MessageState, SandboxState, SpecState, TaskState
+from app.domain.states import Flow, MessageState, PhaseState, SandboxState, SpecState, TaskState
 from sandbox_payload.wire import MessageType
+from sandbox_payload.wire.plan import PhaseName
 
 ItemT = TypeVar("ItemT", bound=BaseModel)
 
@@ -75,6 +76,8 @@ class TaskView(TaskItem):
     description: str
     summary: str | None
     reason: str | None
+    detail: dict[str, Any]
+    """The item as the plan has it (kind, files, criteria, requirements, depends_on); {} for a quick one."""
 
     @classmethod
     def of(cls, row: TaskRow) -> TaskView:
@@ -84,6 +87,7 @@ class TaskView(TaskItem):
             description=task.description,
             summary=task.summary,
             reason=task.reason,
+            detail=task.detail,
         )
 
 
@@ -169,14 +173,25 @@ def _sandbox_fields(sandbox: Sandbox, spec: Spec, repository: str) -> dict[str, 
 
 
 class PhaseView(BaseModel):
-    """One planning phase of a spec; a quick one has none."""
+    """One planning phase of a spec; a quick one has none. `checks` are the parts of the score, 0 to 1 each."""
 
-    phase: str
-    state: str
+    phase: PhaseName
+    state: PhaseState
+    version: int
+    revision: int
     attempts: int
     score: float | None
+    checks: dict[str, float]
     findings: list[str]
     output: dict[str, Any] | None
+    sandbox_id: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+
+    @classmethod
+    def of(cls, row: Phase) -> PhaseView:
+        shown = set(cls.model_fields) - {"phase"}
+        return cls(phase=PhaseName(row.name), **{name: getattr(row, name) for name in shown})
 
 
 class CheckView(BaseModel):
@@ -198,6 +213,10 @@ class SpecView(SpecItem):
     cancel_reason: str | None
     cost_usd: float
     plan_hash: str | None
+    plan_comment_url: str | None
+    approved_by: str | None
+    settings: dict[str, Any] | None
+    """The repository's own, within the operator's limits, as they stood when the spec started."""
     phases: list[PhaseView]
     tasks: list[TaskItem]
     sandbox_ids: list[str]

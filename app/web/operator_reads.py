@@ -20,10 +20,12 @@ from app.db.operator_views import (
     list_spec_sandboxes,
     list_task_rows,
 )
+from app.db.phases import list_phases
 from app.db.tasks import list_tasks
 from app.web.operator_models import (
     CheckView,
     Page,
+    PhaseView,
     SandboxItem,
     SandboxView,
     SpecItem,
@@ -73,6 +75,7 @@ async def read_spec(database: Database, spec_id: str) -> SpecView | None:
             return None
         spec = row.spec
         tasks = await list_tasks(session, spec.id)
+        phases = await list_phases(session, spec.id)
         sandboxes = await list_spec_sandboxes(session, spec.id)
         checks = await list_spec_checks(session, spec.id)
     return SpecView(
@@ -88,8 +91,11 @@ async def read_spec(database: Database, spec_id: str) -> SpecView | None:
         notes=spec.notes,
         cancel_reason=spec.cancel_reason,
         cost_usd=sum(sandbox.spent_usd for sandbox in sandboxes),
-        plan_hash=None,
-        phases=[],
+        plan_hash=spec.plan_hash,
+        plan_comment_url=spec.plan_comment_url,
+        approved_by=spec.approved_by,
+        settings=spec.settings,
+        phases=[PhaseView.of(phase) for phase in phases],
         tasks=[TaskItem.of(TaskRow(task, spec, row.repository)) for task in tasks],
         sandbox_ids=[sandbox.id for sandbox in sandboxes],
         checks=[

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ValidationError
+from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.effects import record_reaction
 from app.db.events import NewEvent, record_events
 from app.db.messages import find_highest_seq, list_messages, record_acknowledged, record_sent
 from app.db.models import Message as MessageRow
 from app.db.sandbox_access import SandboxIdentity, is_live, lock_live
-from app.db.specs import record_fact
+from app.db.specs import find_spec, record_fact
+from app.domain.ids import EffectId
+from app.domain.replies import ROCKET
 from app.domain.states import MessageState
 from app.observability.crashpoints import crashpoint
 from app.observability.logging import get_logger
@@ -171,10 +176,25 @@ async def acknowledge_message(message_id: uuid.UUID, sandbox: SandboxOf, parts: 
     crashpoint("acknowledged.before")
     async with parts.database.write() as session:
         row = await record_acknowledged(session, sandbox.id, message_id, parts.clock())
+        reaction = await _owe_receipt(session, sandbox, row, parts.clock())
     crashpoint("acknowledged.after")
     if row is None:
         raise Problem(404, "this sandbox has no such message")
     if row.sent_at is None:
         raise Problem(409, "this message was never sent")
     parts.metrics.messages.labels("acknowledged").inc()
+    if reaction is not None:
+        parts.spawn(parts.doorbell.ring(JobName.PERFORM, reaction))
     return AckReceipt(id=row.id, state=row.state)
+
+
+async def _owe_receipt(
+    session: AsyncSession, sandbox: SandboxIdentity, row: MessageRow | None, now: datetime
+) -> EffectId | None:
+    """People see on their comment that the agent has taken it in. A worker writes it; None when it is owed already."""
+    if row is None or row.comment_id is None or row.state is not MessageState.ACKNOWLEDGED:
+        return None
+    spec = await find_spec(session, sandbox.spec_id)
+    if spec is None:
+        return None
+    return await record_reaction(session, (spec.installation_id, spec.repo_id), row.comment_id, ROCKET, now)

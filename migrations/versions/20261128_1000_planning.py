@@ -24,11 +24,13 @@ SPEC_COLUMNS = (
     ("settings_sha", sa.String(64)),
     ("plan_hash", sa.String(64)),
     ("plan_shown_hash", sa.String(64)),
+    ("plan_shown", JSON),
     ("plan_comment_id", sa.BigInteger()),
     ("plan_comment_url", sa.Text()),
     ("approved_hash", sa.String(64)),
     ("approved_by", sa.String(100)),
 )
+SPEC_COUNTERS = ("plan_revision", "plan_attempts")
 
 
 def upgrade() -> None:
@@ -61,7 +63,8 @@ def upgrade() -> None:
     with op.batch_alter_table("spec", schema=None) as batch_op:
         for name, kind in SPEC_COLUMNS:
             batch_op.add_column(sa.Column(name, kind, nullable=True))
-        batch_op.add_column(sa.Column("plan_revision", sa.Integer(), nullable=False, server_default="0"))
+        for name in SPEC_COUNTERS:
+            batch_op.add_column(sa.Column(name, sa.Integer(), nullable=False, server_default="0"))
     with op.batch_alter_table("sandbox", schema=None) as batch_op:
         batch_op.add_column(sa.Column("noted_seq", sa.BigInteger(), nullable=False, server_default="0"))
     op.create_index(
@@ -75,7 +78,6 @@ def downgrade() -> None:
     with op.batch_alter_table("sandbox", schema=None) as batch_op:
         batch_op.drop_column("noted_seq")
     with op.batch_alter_table("spec", schema=None) as batch_op:
-        batch_op.drop_column("plan_revision")
-        for name, _kind in reversed(SPEC_COLUMNS):
+        for name in (*SPEC_COUNTERS, *(name for name, _kind in SPEC_COLUMNS)):
             batch_op.drop_column(name)
     op.drop_table("phase")

@@ -137,11 +137,16 @@ class Brief(Wire):
     setup_command: str | None = None
     test_command: str | None = None
     phases: list[PhaseOrder] = Field(default_factory=list)
-    """The planning phases, in order; empty for a sandbox that works on a task."""
+    """The planning phases, in order, finished ones too (they may be revised); empty for a sandbox that works on a task."""
     outputs: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """What phases came to that were finished in an earlier sandbox, by phase: they are not done again."""
+    """What phases came to that were finished in an earlier sandbox, by phase: they are not asked for again."""
     author_name: str = "Issuewright"
     author_email: str = "issuewright@users.noreply.github.com"
+
+    @property
+    def plans(self) -> bool:
+        """Whether this is a planning sandbox: it hands in outputs of phases, and no changes of files."""
+        return bool(self.phases)
 
 
 ManifestStatus = Literal["completed", "failed", "cancelled"]

@@ -6,6 +6,8 @@ after the simulator was restarted, or a session resumed in a new CLI process.
 - Every tool call carries its place in its id (`toolu_t0s3i0_…`), and the CLI sends ids back.
 - A text-only answer ends the turn; the next prompt starts the next one. Text beside tool results (a message
   sent while the agent works) does not.
+- A prompt that a chapter matches begins that chapter. A conversation resumed elsewhere, or one that has lost its
+  history, so lands on the right step.
 - An interrupt ends the turn. A call that died with its process ("interrupted, outcome unknown") is made
   again by whatever prompt comes next.
 - Nudges of the CLI (for StructuredOutput) stay in their turn. An accepted StructuredOutput call ends it.
@@ -33,6 +35,8 @@ from simulators.model.script import Script, Step
 STRUCTURED_OUTPUT = "StructuredOutput"
 _TOOL_ID = re.compile(r"toolu_t(\d+)s(\d+)(?:([re])(\d+)k(\d+))?i(\d+)_[0-9a-f]+")
 _PROGRESS = re.compile(r"^script position: (\{.*\})$", re.MULTILINE)
+CHAPTER = 1000
+"""Turns of the first chapter are numbered from here, those of the second from twice this."""
 _OUTCOME_UNKNOWN = re.compile(r"interrupted.{0,200}(?:unknown|may or may not)", re.IGNORECASE | re.DOTALL)
 
 
@@ -103,7 +107,15 @@ def steps_at(script: Script, place: Place) -> list[Step]:
     if place.side == "r":
         rules = script.on_message
         return rules[place.side_index].steps if place.side_index < len(rules) else []
-    steps = script.turns[place.turn] if place.turn < len(script.turns) else []
+    chapter, turn = divmod(place.turn, CHAPTER)
+    turns = (
+        script.turns
+        if not chapter
+        else script.chapters[chapter - 1].turns
+        if chapter <= len(script.chapters)
+        else []
+    )
+    steps = turns[turn] if turn < len(turns) else []
     if place.side == "e":
         return steps[place.step].on_error if place.step < len(steps) else []
     return steps
@@ -160,6 +172,8 @@ def _hear_person(script: Script, position: Position, message: Message) -> None:
             _hear_tool(script, position, part)
         elif part.kind == "text":
             _hear_text(position, part.text, from_user=message.role == "user")
+            if message.role == "user":
+                _begin_chapter(script, position, part.text)
             _fire_rules(script, position, part.text)
 
 
@@ -194,6 +208,16 @@ def _hear_text(position: Position, text: str, *, from_user: bool) -> None:
     elif from_user and position.ended and is_prompt(text):
         position.place = Place(position.next_turn, 0)
         position.ended = False
+
+
+def _begin_chapter(script: Script, position: Position, text: str) -> None:
+    if not is_prompt(text):
+        return
+    for number, chapter in enumerate(script.chapters, 1):
+        if re.search(chapter.match, text, re.MULTILINE):
+            position.place = Place(number * CHAPTER, 0)
+            position.ended = False
+            return
 
 
 def _restore(position: Position, summary: str) -> None:

@@ -87,6 +87,13 @@ class MessageRule(_Data):
     steps: list[Step] = Field(min_length=1)
 
 
+class Chapter(_Data):
+    """Turns that a prompt matching `match` begins, wherever the script stood; its later turns follow as usual."""
+
+    match: Pattern
+    turns: list[list[Step]] = Field(min_length=1)
+
+
 class Subagent(_Data):
     """What a subagent plays when its prompt matches."""
 
@@ -110,10 +117,11 @@ class FaultRule(_Data):
 
 
 class Script(_Data):
-    """A whole scenario. `faults` are looked at before the position is."""
+    """A whole scenario. `faults` are looked at before the position is; `turns` are played outside of chapters."""
 
     summary: str = ""
     turns: list[list[Step]] = Field(default_factory=list)
+    chapters: list[Chapter] = Field(default_factory=list)
     on_message: list[MessageRule] = Field(default_factory=list)
     subagents: list[Subagent] = Field(default_factory=list)
     faults: list[FaultRule] = Field(default_factory=list)

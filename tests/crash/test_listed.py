@@ -18,7 +18,7 @@ def points_named_below(directory: Path) -> set[str]:
             if text.startswith("{name}"):
                 named |= {text.replace("{name}", step) for step in StepName}
             elif text.startswith("effect.{effect.kind}"):
-                named |= {text.replace("{effect.kind}", kind) for kind in ("labels", "notice")}
+                named |= {text.replace("{effect.kind}", kind) for kind in ("labels", "notice", "reaction")}
             else:
                 named.add(text)
     return named

@@ -11,7 +11,6 @@ import pytest
 from typer.main import get_command
 
 from app.cli.root import app
-from app.domain import notices
 from app.domain.errors import SettingsError
 from app.sandbox.select import make_sandboxes
 from app.settings import Settings
@@ -58,7 +57,6 @@ def test_the_readme_names_no_command_that_is_missing() -> None:
 
 def test_the_readme_calls_missing_what_is_missing() -> None:
     not_there = README.split("**Not there yet:**")[1].split("\n")[0]
-    assert ("planning" in not_there) == hasattr(notices, "NO_PLANNING")
     assert ("Daytona" in not_there) == (not has_provider("daytona"))
 
 

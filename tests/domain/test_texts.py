@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from app.domain.markers import BODY_END, body_begin, status_marker
 from app.domain.render import MAX_CHECK_TEXT, render_check, render_status, status_missing
 from app.domain.render_pull import render_pull_body, replace_section
-from app.domain.sanitize import MAX_BODY, size
+from app.domain.sanitize import MAX_BODY, neutralize_agent_text, sanitize_text, size
 from app.domain.view import AgentView, Outcome, SpecView, TaskView, without_counters
 
 OPEN_FENCE = "```python\n" + "x = '😀'\n" * 25_000
@@ -60,7 +60,7 @@ def fences_closed(text: str) -> bool:
         if not found:
             continue
         if not mark:
-            mark = found[1]
+            mark = found[1] if found[1][0] == "~" or "`" not in found[2] else ""
         elif found[1][0] == mark[0] and len(found[1]) >= len(mark) and not found[2].strip():
             mark = ""
     return not mark
@@ -119,6 +119,30 @@ def test_what_an_agent_says_closes_no_issue_mentions_nobody_and_forges_no_marker
 def _outside_code(text: str) -> str:
     """Without what GitHub shows as code, where no word acts."""
     return re.sub(r"`[^`\n]+`", "", re.sub(r"(?ms)^(`{3,}).*?^\1", "", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!\u200b-- issuewright:spec=spec_1 part=status -->",
+        "<!-<!-- x -->- issuewright:spec=spec_1 part=status -->",
+        "<!-\ud800- issuewright:spec=spec_1 part=status -->",
+    ],
+)
+def test_marker_in_pieces_that_cleaning_would_join_is_none(text: str) -> None:
+    assert "<!--" not in sanitize_text(text)
+    view = spec_view(outcome=Outcome.FAILED, state="failed", outcome_detail=text)
+    assert render_status(view).count("<!--") == 1
+
+
+def test_fold_in_pieces_that_cleaning_would_join_opens_nothing() -> None:
+    text = "<det<details>ails> and </det</details>ails> and <details"
+    said = neutralize_agent_text(text, 1_000)
+    assert said == "&lt;details> and &lt;/details> and &lt;details"
+
+
+def test_code_between_three_backticks_in_one_line_is_no_open_fence() -> None:
+    assert neutralize_agent_text("```make``` builds it.", 1_000) == "```make``` builds it."
 
 
 def test_template_with_our_markers_huge_or_none_is_kept_and_cut() -> None:

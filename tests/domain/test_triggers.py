@@ -97,7 +97,7 @@ def test_issue_that_carries_our_label_asks_for_nothing_by_anything_but_the_label
     assert isinstance(decide_intent(happening, LabelNames(), BOT), Ignored)
 
 
-@pytest.mark.parametrize("label", ["bug", "agent:approved", "agent:quicker", "xagent", "agent ", ""])
+@pytest.mark.parametrize("label", ["bug", "agent:quicker", "xagent", "agent ", ""])
 def test_other_label_on_an_issue_that_carries_ours_asks_for_nothing(label: str) -> None:
     happening = replace(LABELED, label=label, label_id=6, issue_labels=("agent:quick", label))
     assert decide_intent(happening, LabelNames(), BOT) == Ignored("another label was added")

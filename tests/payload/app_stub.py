@@ -39,6 +39,8 @@ class AppStub:
     uploads: list[tuple[str, bytes]] = field(default_factory=list)
     posts: list[tuple[int, ...]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    polled_after: int = 0
+    """The highest message the sandbox has said it has read."""
     ended: bool = False
     away: bool = True
 
@@ -137,6 +139,8 @@ class AppStub:
             return 200, {"status": "received", "last_seq": self.last_seq}
         if path == "/messages":
             after, wait = int(query["after"][0]), float(query["wait"][0])
+            self.polled_after = max(self.polled_after, after)
+            self.changed.notify_all()
 
             def later() -> list[dict[str, Any]]:
                 return [message for message in self.messages if message["seq"] > after]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 from sqlalchemy import func, select
 
 from app.db.messages import NewMessage, record_message
-from app.db.models import Event, Message, Sandbox, Spec
+from app.db.models import Effect, Event, Message, Sandbox, Spec
 from app.domain.states import MessageState, SandboxState
 from app.queue.jobs import JobName
 from app.web.ports import Limits
@@ -366,6 +366,23 @@ async def test_acknowledge_then_once_and_again_the_same(world):
         answer = await ack(sandbox, message_id)
         assert (answer.status_code, answer.json()) == (200, {"id": str(message_id), "state": "acknowledged"})
     assert (await get_row(world, Message, message_id)).acknowledged_at == world.clock.now
+
+
+async def test_acknowledged_comment_then_one_reaction_is_owed_for_it(world):
+    sandbox = await add_sandbox(world)
+    async with world.database.write() as session:
+        said = NewMessage("user_message", "hello", author_id=11, comment_id=77)
+        row = await record_message(session, sandbox[0], said, world.clock())
+    await get(world, sandbox)
+    for _ in range(2):
+        async with world.http(**bearer(sandbox[1])) as http:
+            answer = await http.post(f"/api/v1/sandboxes/{sandbox[0]}/messages/{row.id}/ack")
+        assert answer.status_code == 200
+    async with world.database.read() as session:
+        owed = (await session.scalars(select(Effect))).all()
+    assert [(one.kind, one.payload) for one in owed] == [
+        ("reaction", {"comment_id": 77, "content": "rocket"})
+    ]
 
 
 async def test_concurrent_messages_then_numbers_without_gaps(world):

@@ -22,6 +22,7 @@ from app.db.models import Delivery, Sandbox, Spec
 from app.db.sandboxes import set_sandbox
 from app.db.specs import list_due, record_fact
 from app.domain.ids import DeliveryId, SandboxId
+from app.domain.ports import SandboxOrder
 from sandbox_payload.wire import RESULT_REF, Manifest
 from simulators.github.control import Control
 from tests.worker.sandboxes import ScriptedSandboxes
@@ -47,6 +48,11 @@ class Clock:
         self.ahead += timedelta(seconds=seconds)
         for tell in self.heard:
             tell(seconds)
+
+    @property
+    def far(self) -> datetime:
+        """A time that no test reaches."""
+        return self() + timedelta(days=365)
 
     async def sleep(self, seconds: float) -> None:
         """Passes the time instead of waiting."""
@@ -91,10 +97,8 @@ class Bench:
     def new_deliveries(self) -> list[dict[str, Any]]:
         """What GitHub sent about this repository since the last call, oldest first."""
         found = [
-            one for one in self.github.deliveries()
-            if one["guid"] not in self.seen
-            and (one["payload"].get("repository") or {}).get("id") == self.repo_id
-        ]  # fmt: skip
+            one for one in self.github.deliveries(repository_id=self.repo_id) if one["guid"] not in self.seen
+        ]
         self.seen |= {one["guid"] for one in found}
         return found
 
@@ -190,14 +194,24 @@ class Bench:
 
     # ------------------------------------------------------------ the agent
 
-    def commit(self, text: str = "work\n") -> tuple[str, bytes]:
-        """What an agent in the newest sandbox commits; (its head, the bundle)."""
-        order = self.sandboxes.newest
+    def _order(self, of: str | None) -> SandboxOrder:
+        """Of the sandbox with that name; with None, of the newest."""
+        return self.sandboxes.orders[of] if of is not None else self.sandboxes.newest
+
+    def git(self, *arguments: str) -> str:
+        """In the repository as GitHub has it."""
+        return self._git(self.path, *arguments).decode()
+
+    def commit(
+        self, text: str = "work\n", *, of: str | None = None, file: str = "work.txt"
+    ) -> tuple[str, bytes]:
+        """What an agent in a sandbox commits; (its head, the bundle)."""
+        order = self._order(of)
         tree = self.scratch / f"tree-{order.sandbox_id}"
         if not tree.exists():
             self._git(self.scratch, "clone", "-q", "--no-checkout", str(self.path), str(tree))
             self._git(tree, "checkout", "-q", "-b", "agent", order.start_sha)
-        (tree / "work.txt").write_text(text)
+        (tree / file).write_text(text)
         self._git(tree, "add", "-A")
         self._git(
             tree, "-c", "user.name=agent", "-c", "user.email=agent@localhost", "commit", "-qm", "Do the work"
@@ -218,8 +232,8 @@ class Bench:
             ["git", *arguments], cwd=where, env=environment, check=True, capture_output=True, timeout=30
         ).stdout
 
-    async def upload(self, name: str, data: bytes) -> None:
-        sandbox_id = SandboxId(self.sandboxes.newest.sandbox_id)
+    async def upload(self, name: str, data: bytes, *, of: str | None = None) -> None:
+        sandbox_id = SandboxId(self._order(of).sandbox_id)
         async with self.db.write() as session:
             digest = hashlib.sha256(data).hexdigest()
             artifact = await record_upload(session, sandbox_id, name, digest, self.clock())
@@ -231,17 +245,27 @@ class Bench:
         await self.upload("checkpoint.bundle", bundle)
         return head
 
-    async def hand_in(self, round_: int = 1, text: str = "work\n", **manifest: Any) -> str:
-        """A whole result of the newest sandbox, as the web process takes it in; the commit's sha."""
-        order = self.sandboxes.newest
-        head, bundle = self.commit(text)
+    async def hand_in(
+        self,
+        round_: int = 1,
+        text: str = "work\n",
+        *,
+        of: str | None = None,
+        file: str = "work.txt",
+        **manifest: Any,
+    ) -> str:
+        """A whole result of a sandbox, as the web process takes it in; the commit's sha."""
+        order = self._order(of)
+        head, bundle = self.commit(text, of=of, file=file)
         fields: dict[str, Any] = {
             "sandbox_id": order.sandbox_id, "round": round_, "start_sha": order.start_sha, "head_sha": head,
             "bundle_sha256": hashlib.sha256(bundle).hexdigest(), "status": "completed", "summary": "Done it.",
             "finished_at": self.clock(),
         }  # fmt: skip
-        await self.upload("result.bundle", bundle)
-        await self.upload("manifest.json", Manifest(**{**fields, **manifest}).model_dump_json().encode())
+        await self.upload("result.bundle", bundle, of=of)
+        await self.upload(
+            "manifest.json", Manifest(**{**fields, **manifest}).model_dump_json().encode(), of=of
+        )
         async with self.db.write() as session:
             await set_sandbox(session, order.sandbox_id, self.clock(), manifest_round=round_)
             await record_fact(session, str(order.labels["spec"]), self.clock())

@@ -31,7 +31,7 @@ PERMISSIONS = {
     "pull_requests": "write",
     "workflows": "write",
 }
-EVENTS = ["issues", "pull_request", "check_run"]
+EVENTS = ["issues", "issue_comment", "pull_request", "check_run"]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ async def bench(simulated: Control, tmp_path: Path, database_url: str) -> AsyncI
     )
     parts = Parts(
         db=db, github=github, sandboxes=sandboxes, clock=clock, labels=LabelNames(),
-        limits=Limits(4, 2, 8, "model", 10.0, 150, 3600, 600, ()), home=tmp_path / "home", host_id="host",
+        limits=Limits(4, 2, 8, "model", ("model",), 10.0, 150, 3600, 600, ()), home=tmp_path / "home", host_id="host",
         worker_id="w1", instance="test", web_url=simulated.url, token_key=b"key", model_ready=True, secrets=(),
     )  # fmt: skip
     yield Bench(

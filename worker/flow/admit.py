@@ -1,4 +1,5 @@
-"""Queued → implementing: the live issue, the labeler's access and the base branch are read; nothing is made yet."""
+"""Queued → planning or implementing: the live issue, the labeler's access, the repository's settings and
+the base branch are read; nothing is made yet."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from app.domain.notices import ARCHIVED, CANCEL_TEXTS, EMPTY_REPOSITORY, LABELER
 from app.domain.ports import Branch, Repository, User
 from app.domain.states import SpecState
 from app.domain.view import Outcome
+from worker.flow.repo_settings import take_settings
 from worker.step import Step
 
 _OF_A_BRANCH = (
@@ -31,6 +33,11 @@ async def run(step: Step) -> datetime:
     problem = _reason_to_refuse(step, repository, labeler_may_write=labeler_may_write)
     if problem is not None:
         return await step.end(SpecState.FAILED, Outcome.FAILED, problem)
+    if spec.settings is None:
+        taken = await take_settings(step, repository.default_branch)
+        if isinstance(taken, str):
+            return await step.end(SpecState.FAILED, Outcome.FAILED, taken)
+        await step.save(settings=taken.settings, settings_sha=taken.sha, notes=[*spec.notes, *taken.notes])
     try:
         base = await _find_base(step, repository)
     except Refused as refused:
@@ -47,8 +54,16 @@ async def run(step: Step) -> datetime:
         values = dict.fromkeys(_OF_A_BRANCH) | {"branch_attempts": 0}
     if spec.base_branch is None or not kept:
         values |= {"base_branch": base.name, "base_sha": base.sha}
-    await step.save(state=SpecState.IMPLEMENTING, default_branch=repository.default_branch, **values)
+    await step.save(state=_next_state(step), default_branch=repository.default_branch, **values)
     return step.again()
+
+
+def _next_state(step: Step) -> SpecState:
+    """A plan that stands needs no new one: work that is tried again goes on with its tasks."""
+    plan = step.facts.plan
+    if plan is None or (plan.complete and plan.approved):
+        return SpecState.IMPLEMENTING
+    return SpecState.PLANNING
 
 
 async def _reason_to_cancel(step: Step) -> str | None:
@@ -77,7 +92,8 @@ def _reason_to_refuse(step: Step, repository: Repository, *, labeler_may_write: 
 
 
 def _candidates(step: Step, repository: Repository) -> list[str]:
-    return base_candidates(branch_kind(step.spec.issue_labels), repository.default_branch)
+    kind = branch_kind(step.spec.issue_labels)
+    return base_candidates(kind, repository.default_branch, configured=step.settings.base)
 
 
 async def _find_base(step: Step, repository: Repository) -> Branch | None:

@@ -7,13 +7,16 @@ from datetime import datetime
 from app.db.models import Sandbox
 from app.db.sandboxes import move_sandbox, set_sandbox
 from app.db.tasks import move_task
-from app.domain.notices import KEPT, NO_CHANGES, SAVED_BEFORE
+from app.domain.notices import CONFLICT, KEPT, NO_CHANGES, SAVED_BEFORE
 from app.domain.result_policy import Accepted, NoChanges, PushRefused
-from app.domain.sanitize import quote_block
+from app.domain.sanitize import escape_markdown, quote_block, sanitize_line
 from app.domain.secrets_scan import redact
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
 from app.domain.view import Outcome
+from app.git.merge import Conflicted
 from sandbox_payload.wire import ArtifactName, Manifest
+from worker.flow.let_go import let_go
+from worker.flow.lost import MAX_ATTEMPTS
 from worker.flow.rescue import rescue_checkpoint
 from worker.flow.take_result import Taken, find_manifest, take_result
 from worker.step import Step
@@ -40,6 +43,8 @@ async def run(step: Step) -> datetime:
     taken = await take_result(step, sandbox, ArtifactName.RESULT, manifest)
     if isinstance(taken.decision, PushRefused):
         return await _refused(step, sandbox, manifest, taken)
+    if isinstance(taken.decision, Conflicted):
+        return await _conflicted(step, sandbox, manifest, taken.decision.paths)
     values: dict[str, object] = {}
     in_review = step.spec.state is SpecState.IN_REVIEW
     if taken.pushed is not None and taken.pushed != step.spec.head_sha:
@@ -52,10 +57,19 @@ async def run(step: Step) -> datetime:
     await _record(step, sandbox, manifest, values, failed=failed)
     for note in taken.decision.notes if isinstance(taken.decision, Accepted) else ():
         await step.add_note(note)
+    return step.again() if in_review else await _go_on(step, sandbox, manifest, taken, failed=failed)
+
+
+async def _go_on(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Taken, *, failed: bool) -> datetime:
+    """What follows from a task's first result."""
+    untouched = step.spec.head_sha == step.spec.start_sha
     if failed:
-        return await step.end(SpecState.FAILED, Outcome.FAILED, _failure(step, manifest))
-    nothing = isinstance(taken.decision, NoChanges) and step.spec.head_sha == step.spec.start_sha
-    if nothing and not in_review:
+        tail = "" if untouched else " What it had done by then is on the branch."
+        text = failure_text(manifest, step.parts.secrets)
+        return await step.end(SpecState.FAILED, Outcome.FAILED, _of_task(step) + text + tail)
+    if any(task.state not in {TaskState.COMPLETED, TaskState.CANCELLED} for task in step.tasks):
+        await let_go(step, sandbox, None)  # others follow; the last one waits for what people say
+    elif isinstance(taken.decision, NoChanges) and untouched:
         return await step.end(SpecState.COMPLETED, Outcome.NO_CHANGES, NO_CHANGES)
     return step.again()
 
@@ -112,12 +126,44 @@ async def _interrupted(
     return step.again()
 
 
-def _failure(step: Step, manifest: Manifest) -> str:
+async def _conflicted(step: Step, sandbox: Sandbox, manifest: Manifest, paths: tuple[str, ...]) -> datetime:
+    """Another task changed the same places first. The agent that came later gets its work back: a new sandbox on the
+    branch as it stands, its session, and the names of what conflicts.
+    """
+    shown = [sanitize_line(path, 200) for path in paths]
+    task = step.task
+    again = task.state is TaskState.RUNNING and task.attempts < MAX_ATTEMPTS
+    async with step.saving() as session:
+        now = step.now()
+        await set_sandbox(
+            session, sandbox.id, now, collected_round=manifest.round, session_id=manifest.session_id
+        )
+        if task.state is TaskState.RUNNING:
+            await move_task(session, task.id, TaskState.FAILED, now, reason="conflict")
+        if again:
+            detail = {**task.detail, "conflict": shown}
+            await move_task(session, task.id, TaskState.PENDING, now, reason="conflict", detail=detail)
+    sandbox.collected_round = manifest.round
+    await let_go(step, sandbox, "conflict")
+    if again:
+        return step.again()
+    text = CONFLICT.format(paths="\n".join(f"- `{path}`" for path in shown), spec_id=step.spec.id)
+    return await step.end(SpecState.FAILED, Outcome.FAILED, _of_task(step) + text)
+
+
+def failure_text(manifest: Manifest, secrets: tuple[str, ...]) -> str:
+    """Why a run failed, as a sentence for people."""
     text = FAILED_TEXTS.get(manifest.reason, "The agent failed")
-    detail = redact(manifest.detail, step.parts.secrets).strip()
-    kept = step.spec.head_sha != step.spec.start_sha
-    tail = " What it had done by then is on the branch." if kept else ""
-    return f"{text}: {detail}{tail}" if detail else f"{text}.{tail}"
+    detail = redact(manifest.detail, secrets).strip()
+    return f"{text}: {detail}" if detail else f"{text}."
+
+
+def _of_task(step: Step) -> str:
+    """Which of several tasks it was."""
+    if len(step.tasks) < 2:
+        return ""
+    title = escape_markdown(sanitize_line(step.task.title, 200))
+    return f"Task {step.task.key} ({title}): "
 
 
 async def _refused(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Taken) -> datetime:

@@ -27,11 +27,15 @@ async def handed_in_meanwhile(step: Step, sandbox: Sandbox) -> bool:
 
 
 async def give_up_or_retry(step: Step, sandbox: Sandbox, sight: SandboxSight) -> datetime:
-    """Record the sandbox as failed. The task is tried again up to three times, from what had been committed."""
-    await rescue_checkpoint(step, sandbox)
+    """Record the sandbox as failed. Its task, or the planning, is tried again up to three times, from what had been
+    committed or handed in.
+    """
     reason = sight.detail or (
         f"exit code {sight.exit_code}" if sight.exit_code is not None else sight.status.value
     )
+    if sandbox.task_id is None:
+        return await _plan_again(step, sandbox, reason, sight.exit_code)
+    await rescue_checkpoint(step, sandbox)
     final = step.task.attempts >= MAX_ATTEMPTS or reason.startswith(FINAL_REASONS)
     async with step.saving() as session:
         now = step.now()
@@ -45,3 +49,15 @@ async def give_up_or_retry(step: Step, sandbox: Sandbox, sight: SandboxSight) ->
     if final:
         return await step.end(SpecState.FAILED, Outcome.FAILED, SANDBOX_LOST.format(reason=reason))
     return step.later(min(2**step.task.attempts, 20))
+
+
+async def _plan_again(step: Step, sandbox: Sandbox, reason: str, exit_code: int | None) -> datetime:
+    """What it had handed in counts; the next one starts at the first phase that is missing."""
+    attempts = step.spec.plan_attempts + 1
+    async with step.saving(plan_attempts=attempts) as session:
+        await move_sandbox(
+            session, sandbox.id, SandboxState.FAILED, step.now(), reason=reason, exit_code=exit_code
+        )
+    if attempts >= MAX_ATTEMPTS or reason.startswith(FINAL_REASONS):
+        return await step.end(SpecState.FAILED, Outcome.FAILED, SANDBOX_LOST.format(reason=reason))
+    return step.later(min(2**attempts, 20))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from app.db.models import Sandbox
-from app.db.sandboxes import move_sandbox, set_sandbox
 from app.domain.ids import IssueNumber
 from app.domain.notices import PULL_CLOSED
 from app.domain.ports import SandboxStatus
-from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
+from app.domain.states import SpecState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
+from worker.flow.let_go import let_go
 from worker.step import SLOW, Step
 
 LOOK_S = 5.0
@@ -24,7 +24,7 @@ async def run(step: Step) -> datetime:
         return await step.end(SpecState.CANCELLED, Outcome.CANCELLED, PULL_CLOSED)
     there = [sandbox for sandbox in step.sandboxes if sandbox.removed_at is None]
     if there:
-        waiting = [await _look_after(step, sandbox) for sandbox in there]
+        waiting = [await look_after(step, sandbox) for sandbox in there]
         # Taken down just now: the next step reads that and tells it, before it rests.
         look_s = min(LOOK_S, max(step.parts.limits.idle_s, 1))
         return step.later(look_s) if any(waiting) else step.again()
@@ -46,7 +46,7 @@ async def _merged(step: Step) -> datetime:
     return await step.end(SpecState.COMPLETED, Outcome.DONE, "")
 
 
-async def _look_after(step: Step, sandbox: Sandbox) -> bool:
+async def look_after(step: Step, sandbox: Sandbox) -> bool:
     """True while the sandbox is still there. One that has ended is closed in the database and removed."""
     now = step.now()
     sight = await step.parts.sandboxes.fetch_sight(sandbox.provider_name)
@@ -56,14 +56,5 @@ async def _look_after(step: Step, sandbox: Sandbox) -> bool:
             await step.parts.sandboxes.ensure_stopped(sandbox.provider_name, 20)
             crashpoint("stop.after")
         return True
-    if sandbox.state in SANDBOX_LIVE:
-        async with step.saving() as session:
-            if sandbox.state is SandboxState.RUNNING:
-                await move_sandbox(session, sandbox.id, SandboxState.COMPLETING, now)
-            await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now, exit_code=sight.exit_code)
-    crashpoint("delete.before")
-    await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
-    crashpoint("delete.after")
-    async with step.saving() as session:
-        await set_sandbox(session, sandbox.id, now, removed_at=now)
+    await let_go(step, sandbox, None, sight.exit_code)
     return False

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.db.models import Sandbox
 from app.db.sandboxes import find_artifact, get_artifact_bytes
 from app.domain.commit_message import sanitize_commit_message
-from app.domain.errors import Refused, ResultRefused
+from app.domain.errors import Refused, ResultRefused, RetryAt
 from app.domain.result_policy import (
     Accepted,
     NoChanges,
@@ -21,30 +21,39 @@ from app.domain.result_policy import (
 )
 from app.domain.sanitize import sanitize_line
 from app.git.diff import render_patch
+from app.git.merge import Conflicted, merge_result
 from app.git.result import Expected, open_result
 from app.git.rewrite import rewrite_authors
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName, Manifest
+from worker.flow.mirror import mirror_ready
 from worker.step import Step
 
+PATIENCE_S = 15.0
 PATCH_BYTES = 20_000
 """How much of a refused result's diff is folded into the status comment."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What became of a result: `decision` of the policy; `patch` of a refused one; `pushed` is the branch's new head."""
+    """What became of a result: `decision` of the policy, or that it can't be merged with what other tasks pushed
+    meanwhile; `patch` of a refused one; `pushed` is the branch's new head.
+    """
 
-    decision: Accepted | NoChanges | PushRefused
+    decision: Accepted | NoChanges | PushRefused | Conflicted
     pushed: str | None = None
     patch: str = ""
 
 
 async def take_result(step: Step, sandbox: Sandbox, name: ArtifactName, manifest: Manifest | None) -> Taken:
-    """Check the bundle of that name on git objects, give its commits the App as author, push them to the branch.
+    """Check the bundle of that name on git objects, give its commits the App as author, push them to the branch; merged,
+    where other tasks moved the branch on meanwhile.
 
-    Running it again gives the same commits, so a push that happened before a crash is recognised.
+    Running it again gives the same commits, so a push that happened before a crash is recognised. Raises RetryAt while
+    the repository is being fetched.
     """
+    if sandbox.start_sha != step.spec.head_sha and len(step.tasks) > 1:
+        await _fetch_head(step)
     quarantine = step.parts.home / "quarantine" / f"{sandbox.id}-{name.value}"
     bundle = quarantine.with_suffix(".bundle-in")
     try:
@@ -73,7 +82,9 @@ async def _take(
     )
     # A later round that takes everything back is a change of what was delivered, not "nothing to change".
     delivered = sandbox.collected_round > 0 or spec.head_sha != spec.start_sha
-    policy = ResultPolicy(canaries=step.parts.secrets, delivered=delivered)
+    policy = ResultPolicy(
+        protected=step.settings.protected_paths, canaries=step.parts.secrets, delivered=delivered
+    )
     # The scan of a large result takes seconds: beside the event loop, which renews the lease meanwhile.
     decision = await asyncio.to_thread(decide_result, facts, policy)
     if isinstance(decision, PushRefused):
@@ -93,6 +104,13 @@ async def _take(
         ),
         message_filter=sanitize_commit_message,
     )
+    merged = await merge_result(
+        quarantine, spec.head_sha or sandbox.start_sha, new_head,
+        author=f"{identity.bot_login} <{identity.email}>", message=f"Merge the result of task {step.task.key}",
+    )  # fmt: skip
+    if isinstance(merged, Conflicted):
+        return Taken(merged)
+    new_head = merged.sha
     if spec.push_sha != new_head:
         await step.save(push_sha=new_head)
     crashpoint("push.before")
@@ -106,6 +124,12 @@ async def _take(
         return Taken(PushRefused(refused.code or "rejected", str(refused)), patch=patch)
     crashpoint("push.after")
     return Taken(decision, pushed=pushed)
+
+
+async def _fetch_head(step: Step) -> None:
+    """What other tasks pushed is needed here to merge with it."""
+    if not await mirror_ready(step, step.spec.head_sha or "", PATIENCE_S):
+        raise RetryAt("the repository is being fetched", step.later(1))
 
 
 async def _write_bundle(step: Step, sandbox_id: str, name: ArtifactName, path: Path) -> bool:

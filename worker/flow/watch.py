@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from app.db.models import Sandbox
 from app.db.sandboxes import set_sandbox
 from app.domain.ports import SandboxSight, SandboxStatus
+from app.domain.states import SANDBOX_LIVE, SpecState
 from app.observability.crashpoints import crashpoint
 from worker.flow.lost import give_up_or_retry, handed_in_meanwhile
 from worker.step import Step
@@ -18,9 +19,25 @@ STOP_GRACE_S = 20.0
 
 
 async def run(step: Step) -> datetime:
-    sandbox = step.sandbox
-    if sandbox is None:
-        return step.later(LOOK_S)
+    """Every sandbox at work, one after another; what is found of one of them is dealt with first."""
+    planning = step.spec.state is SpecState.PLANNING
+    looked_at = [
+        sandbox
+        for sandbox in step.sandboxes
+        if sandbox.state in SANDBOX_LIVE and (sandbox.task_id is None) is planning
+    ]
+    due_at = step.later(LOOK_S)
+    newest = step.planning_sandbox if planning else step.sandbox
+    for sandbox in looked_at or filter(None, [newest]):
+        step.focus = next((task.key for task in step.tasks if task.id == sandbox.task_id), None)
+        found = await _look(step, sandbox)
+        if found is not None:
+            return found
+    return due_at
+
+
+async def _look(step: Step, sandbox: Sandbox) -> datetime | None:
+    """None when it is alive and in time."""
     sight = await step.parts.sandboxes.fetch_sight(sandbox.provider_name)
     if sight.status in {SandboxStatus.EXITED, SandboxStatus.ERROR, SandboxStatus.ABSENT}:
         if await handed_in_meanwhile(step, sandbox):
@@ -36,7 +53,7 @@ async def run(step: Step) -> datetime:
     )
     if now - last_sign > SILENT:
         return await _stop(step, sandbox, "no_heartbeat")
-    return step.later(LOOK_S)
+    return None
 
 
 async def _stop(step: Step, sandbox: Sandbox, reason: str) -> datetime:

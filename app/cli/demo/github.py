@@ -18,8 +18,8 @@ TITLE = "Add a function that computes binomial coefficients"
 BODY = (
     "We need `binomial(n, k)`: the number of ways to choose `k` of `n` things.\n\n"
     "- exact for large numbers: C(50, 25) is a good example to try\n"
-    "- 0 when `k` is negative or larger than `n`\n"
-    "- with a test\n"
+    "- 0 when `k` is larger than `n`, an error when one of them is negative\n"
+    "- with tests and a page that explains it\n"
 )
 # Each file ends in .txt here, so that no tool takes another project's code for ours.
 _SOURCE = Path(__file__).with_name("mathkit")

@@ -15,9 +15,10 @@ from app.cli.demo.verify import K, N, Verified, verify_branch
 from app.cli.event_lines import say
 from app.domain.errors import IssuewrightError
 
-LABEL = "agent:quick"
+LABEL = "agent"
 STEP_TIMEOUT_S = 90.0
 _WORK_TREE = re.compile(r"(?:/workspace|\S*/sandboxes/[^/\s]+/work)/")
+_PHASES = ("explore", "requirements", "design", "tasks", "sync")
 _ENDED = frozenset({"failed", "cancelled"})
 
 
@@ -72,17 +73,14 @@ class Story:
             self._narrator.note(str(issue["html_url"]))
             labeled = time.monotonic()
             await stage.github.label(int(issue["number"]), LABEL)
-        with self._narrator.step(3, "Branch and draft pull request"):
+        with self._narrator.step(3, "Plan: explore, requirements, design, tasks"):
+            spec_id = await self._follow_plan(stage)
+        with self._narrator.step(4, "Branch and draft pull request"):
             pull = await self._wait(stage, stage.github.find_pull, "a pull request")
-            start_sha = str(pull["head"]["sha"])
             self._narrator.note(f"{pull['head']['ref']}")
             self._narrator.note(str(pull["html_url"]))
-            spec_id = str((await stage.ask("/specs"))["items"][0]["id"])
-        with self._narrator.step(4, "Agent at work in its sandbox"):
-            await self._follow_agent(stage, spec_id)
-        with self._narrator.step(5, "Result checked and pushed"):
-            pull = await self._wait(stage, lambda: _moved(stage.github, start_sha), "a push")
-            self._narrator.note(f"{pull['head']['ref']} is at {pull['head']['sha'][:10]}")
+        with self._narrator.step(5, "Agents at work, a sandbox for each task"):
+            await self._follow_tasks(stage, spec_id)
         with self._narrator.step(6, "Pull request ready, its code computes"):
             pull = await self._wait(stage, lambda: _ready_pull(stage.github), "ready for review")
             verified = await verify_branch(
@@ -103,25 +101,55 @@ class Story:
 
         return await stage.wait_for(look_again, what, STEP_TIMEOUT_S)
 
-    async def _follow_agent(self, stage: Stage, spec_id: str) -> None:
-        """Shows each tool as it is used, until the first round is over."""
+    async def _follow_plan(self, stage: Stage) -> str:
+        """Shows each phase when it is done, and the plan; the spec's id."""
+        told: set[str] = set()
+
+        async def look() -> dict[str, Any] | None:
+            await _require_live(stage)
+            found = (await stage.ask("/specs"))["items"]
+            if not found:
+                return None
+            spec: dict[str, Any] = await stage.ask(f"/specs/{found[0]['id']}")
+            for phase in spec["phases"]:
+                if phase["state"] == "completed" and phase["phase"] not in told:
+                    told.add(phase["phase"])
+                    self._narrator.note(_phase_line(phase))
+            return spec if told.issuperset(_PHASES) else None
+
+        spec = await stage.wait_for(look, "the plan", STEP_TIMEOUT_S)
+        return str(spec["id"])
+
+    async def _follow_tasks(self, stage: Stage, spec_id: str) -> None:
+        """Shows each task and the tools its agent uses, until all are done."""
         cursors: dict[str, str] = {}
 
         async def look() -> bool | None:
             await _require_live(stage)
-            done = None
-            for sandbox_id in (await stage.ask(f"/specs/{spec_id}"))["sandbox_ids"]:
-                query = {"cursor": cursors[sandbox_id]} if sandbox_id in cursors else {}
-                page = await stage.ask(f"/sandboxes/{sandbox_id}/events", limit=200, **query)
-                for event in page["items"]:
-                    cursors[sandbox_id] = str(event["seq"])
-                    if event["event_type"] == "agent.tool_use":
-                        self._narrator.note(_short(say(event)))
-                    if event["event_type"] in {"agent.waiting", "agent.completed"}:
-                        done = True
-            return done
+            spec = await stage.ask(f"/specs/{spec_id}")
+            titles = {task["id"]: f"{task['key']} {task['title']}" for task in spec["tasks"]}
+            for sandbox_id in spec["sandbox_ids"]:
+                await self._follow_sandbox(stage, sandbox_id, titles, cursors)
+            return True if all(task["state"] == "completed" for task in spec["tasks"]) else None
 
-        await stage.wait_for(look, "the end of the agent's work", STEP_TIMEOUT_S)
+        await stage.wait_for(look, "the end of the agents' work", STEP_TIMEOUT_S)
+
+    async def _follow_sandbox(
+        self, stage: Stage, sandbox_id: str, titles: dict[str, str], cursors: dict[str, str]
+    ) -> None:
+        if sandbox_id not in cursors:
+            task_id = (await stage.ask(f"/sandboxes/{sandbox_id}"))["task_id"]
+            if task_id is None:
+                return  # it planned
+            cursors[sandbox_id] = ""
+            self._narrator.note(_short(titles.get(task_id, task_id)))
+        query = {"cursor": cursors[sandbox_id]} if cursors[sandbox_id] else {}
+        page = await stage.ask(
+            f"/sandboxes/{sandbox_id}/events", limit=200, event_type="agent.tool_use", **query
+        )
+        for event in page["items"]:
+            cursors[sandbox_id] = str(event["seq"])
+            self._narrator.note(f"  {_short(say(event))}")
 
     async def _sum_up(
         self,
@@ -159,14 +187,21 @@ async def _require_live(stage: Stage) -> None:
             )
 
 
-async def _moved(github: Simulated, start_sha: str) -> dict[str, Any] | None:
-    pull = await github.find_pull()
-    return pull if pull is not None and pull["head"]["sha"] != start_sha else None
-
-
 async def _ready_pull(github: Simulated) -> dict[str, Any] | None:
     pull = await github.find_pull()
     return pull if pull is not None and not pull["draft"] else None
+
+
+def _phase_line(phase: dict[str, Any]) -> str:
+    """`requirements  2 requirements, quality 0.84`."""
+    output = phase["output"] or {}
+    count = next(
+        (len(output[name]) for name in ("requirements", "components", "tasks") if name in output), None
+    )
+    words = [] if count is None else [f"{count} {'components' if 'components' in output else phase['phase']}"]
+    if phase["score"] is not None:
+        words.append(f"quality {phase['score']:.2f}")
+    return f"{phase['phase']:<14}{', '.join(words) or 'coverage, order and conflicts checked'}"
 
 
 def _short(text: str, width: int = 72) -> str:

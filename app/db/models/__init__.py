@@ -1,7 +1,7 @@
 """The tables. One module per family; importing this package knows them all."""
 
 from app.db.models.base import Base
-from app.db.models.github import Delivery, Effect, GitHubWrite, Installation, Repository
+from app.db.models.github import Delivery, Effect, GitHubWrite, HeardComment, Installation, Repository
 from app.db.models.sandbox import Artifact, ArtifactChunk, Event, Message, ModelCall, Sandbox
 from app.db.models.spec import CheckRun, Phase, Spec, Task
 from app.db.models.system import Lock, Operation, Process
@@ -15,6 +15,7 @@ __all__ = [
     "Effect",
     "Event",
     "GitHubWrite",
+    "HeardComment",
     "Installation",
     "Lock",
     "Message",

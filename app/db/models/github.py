@@ -117,3 +117,24 @@ class Effect(Base):
     done_at: Mapped[datetime | None]
 
     __table_args__ = (Index("ix_effect_state_not_before_at", "state", "not_before_at"),)
+
+
+class HeardComment(Base):
+    """What was made of a comment on an issue or pull request under work. GitHub tells of it in any order and twice; this
+    tells a late word from a new one, and a command that was added from one that was obeyed.
+    """
+
+    __tablename__ = "heard_comment"
+
+    repo_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    comment_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    issue_number: Mapped[int]
+    """Of the issue, or of the pull request."""
+    edited_at: Mapped[datetime | None]
+    """By GitHub's clock, to the second; None where the event did not tell."""
+    body_sha: Mapped[str] = mapped_column(String(64))
+    """SHA-256 of the newest text, hex."""
+    commands: Mapped[list[str]] = mapped_column(Json, default=list)
+    """Those that were acted on, in order."""
+    deleted: Mapped[bool] = mapped_column(default=False)
+    heard_at: Mapped[datetime]

@@ -14,6 +14,7 @@ from app.db.types import Json, state_column
 from app.domain.states import SANDBOX_LIVE, MessageState, SandboxState
 
 _LIVE_SQL = "state IN ({})".format(", ".join(f"'{state.value}'" for state in sorted(SANDBOX_LIVE)))
+_WAITING_SQL = "state IN ('queued', 'sent')"
 
 
 class Sandbox(Base):
@@ -108,18 +109,32 @@ class Message(Base):
     __tablename__ = "message"
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
-    sandbox_id: Mapped[str] = mapped_column(ForeignKey("sandbox.id", ondelete="CASCADE"))
+    spec_id: Mapped[str | None] = mapped_column(ForeignKey("spec.id", ondelete="CASCADE"))
+    """None only in rows that a release before this column wrote: then it is the sandbox's."""
+    sandbox_id: Mapped[str | None] = mapped_column(ForeignKey("sandbox.id", ondelete="CASCADE"))
+    """None while it waits for the spec's next sandbox."""
     seq: Mapped[int]
-    """From 1, without gaps, per sandbox."""
+    """From 1, without gaps, per sandbox; 0 while it waits for one."""
     message_type: Mapped[str] = mapped_column(String(32))
     content: Mapped[str] = mapped_column(Text)
     author_id: Mapped[int | None] = mapped_column(BigInteger)
+    comment_id: Mapped[int | None] = mapped_column(BigInteger)
+    """The comment on GitHub that it came from; None for the operator's and our own."""
     state: Mapped[MessageState] = mapped_column(state_column(MessageState, "state"))
     created_at: Mapped[datetime]
     sent_at: Mapped[datetime | None]
     acknowledged_at: Mapped[datetime | None]
 
-    __table_args__ = (UniqueConstraint("sandbox_id", "seq"),)
+    __table_args__ = (
+        UniqueConstraint("sandbox_id", "seq"),
+        Index(
+            "ix_message_waiting_spec_id",
+            "spec_id",
+            sqlite_where=text(_WAITING_SQL),
+            postgresql_where=text(_WAITING_SQL),
+        ),
+        Index("ix_message_comment_id", "comment_id"),
+    )
 
 
 class Artifact(Base):

@@ -65,10 +65,14 @@ class Spec(Base):
     """Of the whole plan as it stands; None before there is one."""
     plan_shown_hash: Mapped[str | None] = mapped_column(String(64))
     """Of the plan that people see in the plan comment: what an approval names."""
+    plan_shown: Mapped[dict[str, Any] | None] = mapped_column(Json)
+    """That plan's outputs by phase, to tell what a newer one changes."""
     plan_comment_id: Mapped[int | None] = mapped_column(BigInteger)
     plan_comment_url: Mapped[str | None] = mapped_column(Text)
     plan_revision: Mapped[int] = mapped_column(default=0, server_default="0")
     """How often a plan was shown."""
+    plan_attempts: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Planning sandboxes in a row that were lost without a finished phase."""
     approved_hash: Mapped[str | None] = mapped_column(String(64))
     approved_by: Mapped[str | None] = mapped_column(String(100))
     """Login of whoever approved it."""

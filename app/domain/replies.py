@@ -1,0 +1,147 @@
+"""What is answered to commands and words of people: one short comment each, or a reaction. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.domain.sanitize import escape_markdown, sanitize_line
+from app.domain.states import SpecState
+
+EYES, ROCKET, THUMBS_UP, CONFUSED = "eyes", "rocket", "+1", "confused"
+"""GitHub's names of 👀 queued, 🚀 taken in by the agent, 👍 done, 😕 no write access."""
+
+
+class Approval(StrEnum):
+    """What became of somebody's yes to a plan."""
+
+    APPROVED = "approved"
+    ALREADY = "already"
+    STALE = "stale"
+    """It names an older plan, or the plan has changed since it was shown."""
+    SEVERAL = "several"
+    """A label names no plan, and more than one has been shown."""
+    NOT_AWAITED = "not_awaited"
+
+
+class RetryRefusal(StrEnum):
+    NOT_FOUND = "not_found"
+    AT_WORK = "at_work"
+    """This spec, or another one of the same issue, is live."""
+    ENDING = "ending"
+    """It has ended, and that is still being told."""
+    DONE = "done"
+    UNKNOWN_PHASE = "unknown_phase"
+    LATER_PHASE = "later_phase"
+    """Later than the first unfinished one."""
+
+
+@dataclass(frozen=True)
+class RetryRefused:
+    """`phases`: those that can be named, for the last two reasons."""
+
+    reason: RetryRefusal
+    phases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a reply tells about the work on an issue; urls are '' where there is none."""
+
+    state: SpecState
+    ending: bool = False
+    status_url: str = ""
+    plan_url: str = ""
+    plan_hash: str = ""
+    """Of the plan as people see it."""
+    pull_number: int | None = None
+
+
+COMMANDS = (
+    ("`/agent status`", "how far the work is"),
+    ("`/agent approve`", "start building the plan that was shown; with its hash, exactly that plan"),
+    ("`/agent stop`", "end the work, with 30 s to wrap up; `/agent stop now` kills what runs at once"),
+    ("`/agent retry`", "take failed or stopped work up again; with the name of a phase, from there on"),
+    ("`/agent help`", "this list"),
+)
+
+_STATES = {
+    SpecState.QUEUED: "It waits for its turn.",
+    SpecState.PLANNING: "The plan is being made.",
+    SpecState.AWAITING_APPROVAL: "The plan waits for approval: `/agent approve`.",
+    SpecState.IMPLEMENTING: "It is being built.",
+    SpecState.IN_REVIEW: "It is built and in review.",
+    SpecState.PAUSED: "It is paused.",
+    SpecState.COMPLETED: "It is completed.",
+    SpecState.FAILED: "It failed. `/agent retry` takes it up again.",
+    SpecState.CANCELLED: "It was cancelled. `/agent retry` takes it up again.",
+}
+
+
+def render_help() -> str:
+    lines = "\n".join(f"- {command}: {meaning}" for command, meaning in COMMANDS)
+    return f"Commands stand at the start of a line, outside quotes and code:\n\n{lines}\n\nAny other comment is a message to the agent."
+
+
+def render_unknown(line: str) -> str:
+    shown = escape_markdown(sanitize_line(line, 80))
+    return f"I don't know what {shown} means. {render_help()}"
+
+
+def render_status_reply(facts: Facts) -> str:
+    text = "It is being stopped." if facts.ending else _STATES[facts.state]
+    links = [f"[status]({facts.status_url})"] if facts.status_url else []
+    links += [f"[plan]({facts.plan_url})"] if facts.plan_url else []
+    links += [f"#{facts.pull_number}"] if facts.pull_number else []
+    return f"{text} See {', '.join(links)}." if links else text
+
+
+def render_approval(approval: Approval, facts: Facts) -> str:
+    """Why it was not taken; '' where a reaction says enough."""
+    plan = f"[the plan]({facts.plan_url})" if facts.plan_url else "the plan"
+    if approval is Approval.STALE:
+        return (
+            f"Not approved: that is not {plan} as it stands now. Please read the newest one and approve that."
+        )
+    if approval is Approval.SEVERAL:
+        return (
+            f"Not approved: more than one plan has been shown, and a label can't say which. Write "
+            f"`/agent approve {facts.plan_hash[:12]}` to approve {plan} as it stands now."
+        )
+    if approval is Approval.NOT_AWAITED:
+        return f"Nothing waits for approval. {render_status_reply(facts)}"
+    return ""
+
+
+def render_retry_refused(refused: RetryRefused) -> str:
+    if refused.reason is RetryRefusal.UNKNOWN_PHASE and not refused.phases:
+        return "There is no such phase: this work is done without planning. `/agent retry` takes it up again."
+    if refused.reason in {RetryRefusal.UNKNOWN_PHASE, RetryRefusal.LATER_PHASE}:
+        why = (
+            "There is no such phase."
+            if refused.reason is RetryRefusal.UNKNOWN_PHASE
+            else "That phase is later than the first unfinished one."
+        )
+        return f"{why} You can name {_listed(refused.phases)}."
+    if refused.reason is RetryRefusal.DONE:
+        return "Nothing to try again: this work has ended well. For more work, label an issue."
+    return "Nothing to try again: it is at work now."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)
+
+
+NOTHING_TO_STOP = "Nothing to stop. {status}"
+NOT_YET = "`{command}` is not available in this version. {help}"
+NO_TASK_RETRY = (
+    "A single task can't be tried again in this version; `/agent retry` takes up all that isn't done."
+)
+NO_WORK = "There is no work of mine here. An issue is worked on once somebody with write access sets the label `{label}` on it."
+ENDED_WELL = (
+    "This work has ended, so nobody hears this message. For more work, open an issue and label it `{label}`."
+)
+ENDED = "This work was cancelled, so nobody hears this message yet. `/agent retry` takes the work up again and hands it to the agent."
+CORRECTION = "This replaces an earlier message of mine, which was changed since:\n\n{text}"
+INTERRUPT = "Stop now."

@@ -1,0 +1,113 @@
+"""Which step comes next: every state of a spec, and tasks in the order of their plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from app.domain.states import SandboxState, SpecState, TaskState
+from app.domain.steps import Next, PlanFacts, SandboxFacts, SpecFacts, StepName, TaskFacts, decide_step
+from sandbox_payload.wire.graph import stable_order
+from tests.domain.plans import task_graphs
+
+RUNNING = SandboxFacts(SandboxState.RUNNING, 0, 0)
+HANDED_IN = SandboxFacts(SandboxState.RUNNING, 1, 0)
+ENDED = SandboxFacts(SandboxState.COMPLETED, 1, 1)
+UNPLANNED = PlanFacts(None, has_news=False, complete=False, shown=False, approved=False, messages_wait=False)
+PLANNED = replace(UNPLANNED, sandbox=RUNNING, complete=True)
+FACTS = SpecFacts(
+    SpecState.IMPLEMENTING, cancel_asked=False, concluded=False, has_branch=True, has_pull=True, pull_ready=False,
+    tasks=(), plan=None,
+)  # fmt: skip
+
+
+def step_of(state: SpecState, plan: PlanFacts) -> StepName | None:
+    following = decide_step(replace(FACTS, state=state, plan=plan))
+    return following.step if following else None
+
+
+@pytest.mark.parametrize(
+    ("plan", "step"),
+    [
+        (UNPLANNED, StepName.PROVISION),
+        (replace(UNPLANNED, sandbox=SandboxFacts(SandboxState.CREATING, 0, 0)), StepName.PROVISION),
+        (replace(UNPLANNED, sandbox=RUNNING), StepName.WATCH),
+        (replace(UNPLANNED, sandbox=RUNNING, has_news=True), StepName.PLAN),
+        (replace(UNPLANNED, sandbox=HANDED_IN), StepName.PLAN),
+        (replace(UNPLANNED, sandbox=ENDED), StepName.PROVISION),
+        (PLANNED, StepName.SHOW),
+        (replace(PLANNED, sandbox=ENDED, messages_wait=True), StepName.PROVISION),
+    ],
+)
+def test_while_planning(plan: PlanFacts, step: StepName) -> None:
+    assert step_of(SpecState.PLANNING, plan) is step
+
+
+@pytest.mark.parametrize(
+    ("plan", "step"),
+    [
+        (replace(PLANNED, shown=True), StepName.APPROVE),
+        (replace(PLANNED, shown=True, approved=True), StepName.APPROVE),
+        (replace(PLANNED, shown=True, has_news=True), StepName.PLAN),
+        (PLANNED, StepName.SHOW),
+        (replace(PLANNED, shown=True, sandbox=ENDED, messages_wait=True), StepName.PROVISION),
+        (replace(PLANNED, shown=True, sandbox=ENDED, messages_wait=True, approved=True), StepName.APPROVE),
+    ],
+)
+def test_while_approval_is_awaited(plan: PlanFacts, step: StepName) -> None:
+    assert step_of(SpecState.AWAITING_APPROVAL, plan) is step
+
+
+def tasks_of(edges: dict[str, list[str]], states: dict[str, TaskState]) -> tuple[TaskFacts, ...]:
+    done = {key for key, state in states.items() if state is TaskState.COMPLETED}
+    return tuple(
+        TaskFacts(
+            key,
+            states[key],
+            done.issuperset(edges[key]),
+            RUNNING if states[key] is TaskState.RUNNING else None,
+        )
+        for key in stable_order(edges)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(task_graphs(), st.integers(1, 4))
+def test_every_task_is_reached_after_what_it_needs_and_never_too_many_at_once(
+    edges: dict[str, list[str]], most: int
+) -> None:
+    states = dict.fromkeys(edges, TaskState.PENDING)
+    done: set[str] = set()
+    while len(done) < len(edges):
+        running = [key for key, state in states.items() if state is TaskState.RUNNING]
+        assert len(running) <= most
+        following = decide_step(replace(FACTS, tasks=tasks_of(edges, states), max_parallel=most))
+        assert following is not None
+        if following.step is StepName.PROVISION:
+            key = following.task or ""
+            assert done.issuperset(edges[key])
+            states[key] = TaskState.RUNNING
+        else:
+            assert following.step is StepName.WATCH
+            assert following.task in running
+            states[running[-1]] = TaskState.COMPLETED
+            done.add(running[-1])
+    assert decide_step(replace(FACTS, tasks=tasks_of(edges, states))) == Next(StepName.PUBLISH)
+
+
+def test_result_of_one_task_is_dealt_with_before_another_starts() -> None:
+    tasks = (
+        TaskFacts("T1", TaskState.PENDING, ready=True, sandbox=None),
+        TaskFacts("T2", TaskState.RUNNING, ready=True, sandbox=HANDED_IN),
+    )
+    assert decide_step(replace(FACTS, tasks=tasks, max_parallel=2)) == Next(StepName.COLLECT, "T2")
+
+
+def test_machine_is_started_before_the_pull_request_is_made() -> None:
+    task = TaskFacts("T1", TaskState.PENDING, ready=True, sandbox=None)
+    facts = replace(FACTS, has_pull=False, tasks=(task,))
+    assert decide_step(facts) == Next(StepName.PROVISION, "T1")
+    assigned = replace(task, state=TaskState.ASSIGNED, sandbox=SandboxFacts(SandboxState.PENDING, 0, 0))
+    assert decide_step(replace(facts, tasks=(assigned,))) == Next(StepName.PULL)

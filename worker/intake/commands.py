@@ -1,0 +1,134 @@
+"""What each command does. Everything happens in the one commit that settles the comment's delivery."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db import specs
+from app.db.approvals import record_approval
+from app.db.messages import NewMessage, list_live_sandboxes_of, record_message
+from app.db.models import Spec
+from app.domain.commands import (
+    Approve,
+    Base,
+    Command,
+    Help,
+    Pause,
+    Resume,
+    Retry,
+    Status,
+    Stop,
+    Unknown,
+    words_of,
+)
+from app.domain.errors import RetryAt
+from app.domain.ids import SandboxId
+from app.domain.replies import (
+    INTERRUPT,
+    NO_TASK_RETRY,
+    NOT_YET,
+    NOTHING_TO_STOP,
+    Approval,
+    Facts,
+    RetryRefusal,
+    render_approval,
+    render_help,
+    render_retry_refused,
+    render_status_reply,
+    render_unknown,
+)
+from app.domain.states import SPEC_LIVE
+from sandbox_payload.wire import MessageType
+
+_TASK = re.compile(r"t[0-9]{1,4}")
+
+
+@dataclass
+class Asked:
+    """One comment that is acted on. `spec` is as locked in `session`; the lists say what is to follow its commit."""
+
+    session: AsyncSession
+    spec: Spec
+    author_id: int
+    login: str
+    now: datetime
+    replies: list[str] = field(default_factory=list)
+    rings: list[str] = field(default_factory=list)
+    """Sandboxes whose poll is to be woken."""
+    obeyed: bool = False
+    """A command was carried out, which a 👍 says."""
+
+    async def reload(self) -> None:
+        await self.session.refresh(self.spec)
+
+
+def facts_of(spec: Spec) -> Facts:
+    return Facts(
+        state=spec.state,
+        ending=spec.cancel_asked_at is not None and spec.state in SPEC_LIVE,
+        status_url=spec.status_comment_url or "",
+        plan_url=spec.plan_comment_url or "",
+        plan_hash=spec.plan_shown_hash or "",
+        pull_number=spec.pull_number,
+    )
+
+
+async def obey(asked: Asked, command: Command) -> None:
+    """Carry out one command, or say why not. Raises RetryAt when its time comes in a moment."""
+    match command:
+        case Approve(plan_hash):
+            await _approve(asked, plan_hash)
+        case Stop(now):
+            await _stop(asked, now)
+        case Retry(what):
+            await _retry(asked, what)
+        case Status():
+            asked.replies.append(render_status_reply(facts_of(asked.spec)))
+        case Help():
+            asked.replies.append(render_help())
+        case Unknown(line):
+            asked.replies.append(render_unknown(line))
+        case Pause() | Resume() | Base():
+            asked.replies.append(NOT_YET.format(command=words_of(command).split(" ")[1], help=render_help()))
+    await asked.reload()
+
+
+async def _approve(asked: Asked, plan_hash: str | None) -> None:
+    approval = await record_approval(asked.session, asked.spec.id, plan_hash, asked.login, asked.now)
+    await asked.reload()
+    if approval in {Approval.APPROVED, Approval.ALREADY}:
+        asked.obeyed = True
+    else:
+        asked.replies.append(render_approval(approval, facts_of(asked.spec)))
+
+
+async def _stop(asked: Asked, now: bool) -> None:
+    """Asked for twice is obeyed twice: the second may be the impatient one."""
+    if asked.spec.state not in SPEC_LIVE:
+        asked.replies.append(NOTHING_TO_STOP.format(status=render_status_reply(facts_of(asked.spec))))
+        return
+    await specs.record_cancel(asked.session, asked.spec.id, "stopped", asked.now)
+    asked.obeyed = True
+    if not now:
+        return
+    message = NewMessage(MessageType.INTERRUPT.value, INTERRUPT, asked.author_id)
+    for sandbox_id in await list_live_sandboxes_of(asked.session, asked.spec.id):
+        if await record_message(asked.session, SandboxId(sandbox_id), message, asked.now) is not None:
+            asked.rings.append(sandbox_id)
+
+
+async def _retry(asked: Asked, what: str | None) -> None:
+    if what is not None and _TASK.fullmatch(what):
+        asked.replies.append(NO_TASK_RETRY)
+        return
+    refused = await specs.record_retry(asked.session, asked.spec.id, asked.now, what)
+    if refused is None:
+        asked.obeyed = True
+    elif refused.reason is RetryRefusal.ENDING:
+        raise RetryAt("its end is still being told", asked.now + timedelta(seconds=1))
+    else:
+        asked.replies.append(render_retry_refused(refused))

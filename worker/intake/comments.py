@@ -1,0 +1,292 @@
+"""Comments: who speaks, is it news, and what does it ask for?"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db import specs
+from app.db.comments import Heard, find_heard, record_heard
+from app.db.effects import count_effects_since, record_reaction
+from app.db.messages import list_messages_of_comment, withdraw_message
+from app.db.models import Spec
+from app.domain.commands import Command, Comment, Help, Stop, parse_comment, words_of
+from app.domain.errors import Gone, RetryAt
+from app.domain.ids import UserId
+from app.domain.markers import notice_marker
+from app.domain.ports import User
+from app.domain.replies import (
+    CONFUSED,
+    ENDED,
+    ENDED_WELL,
+    EYES,
+    NO_WORK,
+    THUMBS_UP,
+    render_help,
+)
+from app.domain.sanitize import sanitize_text
+from app.domain.states import DeliveryState, SpecState
+from app.domain.triggers import CommentFacts, Happening, Said, moment_of
+from worker.intake.addressed import owe_notice, repo_of
+from worker.intake.commands import Asked, obey
+from worker.intake.message import deliver
+from worker.intake.permission import Permissions
+from worker.parts import Parts
+from worker.verdict import Verdict, Write
+
+log = structlog.get_logger("worker.intake")
+
+HOUR = timedelta(hours=1)
+CONFUSED_PER_HOUR = 5
+REPLIES_PER_HOUR = 20
+"""On one issue: the last fuse against two machines that answer each other."""
+LONG_BODY = 4_000
+"""Characters above which a body is parsed in a thread: a crafted one of 65,536 takes two seconds."""
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """One comment event on its way. `heard` is what was made of the comment before."""
+
+    parts: Parts
+    happening: Happening
+    comment: CommentFacts
+    spec: Spec | None
+    heard: Heard | None
+
+    @property
+    def repo_key(self) -> tuple[int, int]:
+        repo = repo_of(self.happening)
+        return repo.installation_id, repo.repo_id
+
+    @property
+    def number(self) -> int:
+        return self.happening.issue_number or 0
+
+
+async def hear(parts: Parts, permissions: Permissions, happening: Happening, said: Said) -> Verdict:
+    """Everything that a comment asks for, in one verdict."""
+    hearing = await _find(parts, happening)
+    if said.change == "deleted":
+        return _withdraw(hearing)
+    old = await _why_old(hearing, said)
+    if old:
+        return Verdict("message", old, DeliveryState.IGNORED)
+    parsed = await _parse(hearing.comment.body)
+    if hearing.spec is None and not parsed.commands and not parsed.mentions:
+        return Verdict("message", "no work of ours here", DeliveryState.IGNORED)
+    comment = hearing.comment
+    author = User(UserId(comment.author_id or 0), comment.author_login, comment.author_type)
+    if not await permissions.may_write(repo_of(happening), author):
+        return await _refuse(hearing, parsed)
+    if hearing.spec is None:
+        return _no_work(hearing, parsed) if parsed.commands else _nothing()
+    return _act(hearing, hearing.spec.id, parsed)
+
+
+def _nothing() -> Verdict:
+    return Verdict("message", "asks for nothing", DeliveryState.IGNORED)
+
+
+async def _find(parts: Parts, happening: Happening) -> Hearing:
+    if happening.comment is None:
+        raise Gone("no comment in the payload")
+    repo_id, number = repo_of(happening).repo_id, happening.issue_number or 0
+    async with parts.db.read() as session:
+        if happening.issue_is_pull:
+            spec = await specs.find_spec_of_pull(session, repo_id, number)
+            number = spec.issue_number if spec else 0
+            live = await specs.find_live_spec(session, repo_id, number) if spec else None
+            spec = live or spec
+        else:
+            spec = await specs.find_newest_spec(session, repo_id, number)
+        heard = await find_heard(session, repo_id, happening.comment.comment_id)
+    return Hearing(parts, happening, happening.comment, spec, heard)
+
+
+async def _parse(body: str) -> Comment:
+    if len(body) > LONG_BODY:
+        return await asyncio.to_thread(parse_comment, body)
+    return parse_comment(body)
+
+
+def _sha(body: str) -> str:
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def _why_old(hearing: Hearing, said: Said) -> str:
+    """Why the event tells nothing new: deliveries come twice and in any order. '' when it does."""
+    heard, comment = hearing.heard, hearing.comment
+    if heard is None:
+        return ""
+    if heard.deleted:
+        return "the comment was deleted"
+    if said.change == "created" or heard.body_sha == _sha(comment.body):
+        return "heard before"
+    edited_at = moment_of(comment.edited_at)
+    if edited_at is None or heard.edited_at is None or edited_at > heard.edited_at:
+        return ""
+    if edited_at == heard.edited_at and await _is_live_text(hearing):
+        return ""  # twice within GitHub's one second
+    return "a later text was heard"
+
+
+async def _is_live_text(hearing: Hearing) -> bool:
+    comment = hearing.comment
+    try:
+        live = await hearing.parts.github.fetch_comment(repo_of(hearing.happening), comment.comment_id)
+    except Gone:
+        return False
+    return live.body == comment.body
+
+
+# ---------------------------------------------------------------- who has no say
+
+
+async def _refuse(hearing: Hearing, parsed: Comment) -> Verdict:
+    """😕 on a command or a mention of ours, a few times an hour; else silence."""
+    verdict = Verdict("message", "refused: no write access", DeliveryState.IGNORED)
+    slug = (await hearing.parts.identity()).slug.lower()
+    if not parsed.commands and not parsed.mentions & {slug, f"{slug}[bot]"}:
+        return verdict
+    key = f"{hearing.repo_key[1]}:confused:{hearing.number}:"
+
+    async def write(session: AsyncSession) -> None:
+        now = hearing.parts.clock()
+        if await count_effects_since(session, key, now - HOUR) < CONFUSED_PER_HOUR:
+            comment_id = hearing.comment.comment_id
+            effect = await record_reaction(
+                session, hearing.repo_key, comment_id, CONFUSED, now, key=f"{key}{comment_id}"
+            )
+            verdict.effect_ids += [effect] if effect else []
+
+    verdict.writes.append(write)
+    return verdict
+
+
+def _no_work(hearing: Hearing, parsed: Comment) -> Verdict:
+    verdict = Verdict("command", "no work of ours here", DeliveryState.IGNORED)
+    no_work = NO_WORK.format(label=hearing.parts.labels.agent)
+    text = render_help() if any(isinstance(one, Help) for one in parsed.commands) else no_work
+    verdict.writes.append(_reply(hearing, verdict, text, "0"))
+    return verdict
+
+
+# ---------------------------------------------------------------- who has
+
+
+def _act(hearing: Hearing, spec_id: str, parsed: Comment) -> Verdict:
+    earlier = hearing.heard.commands if hearing.heard else ()
+    fresh = _fresh(parsed.commands, earlier)
+    verdict = Verdict("command" if fresh else "message")
+    text = sanitize_text(parsed.text).strip()
+
+    async def write(session: AsyncSession) -> None:
+        now, comment = hearing.parts.clock(), hearing.comment
+        # Writing to the row first: whoever records a sandbox does so too, and one sees the other's.
+        await specs.record_fact(session, spec_id, now)
+        spec = await specs.find_spec(session, spec_id)
+        await _record_heard(hearing, session, (*earlier, *map(words_of, fresh)))
+        if spec is None:
+            return
+        verdict.spec_ids.append(spec_id)
+        asked = Asked(session, spec, comment.author_id or 0, comment.author_login, now)
+        for command in fresh:
+            await obey(asked, command)
+        stops = any(isinstance(command, Stop) for command in parsed.commands)
+        if (text or hearing.heard) and not stops:
+            await _say(hearing, asked, verdict, text)
+        await _answer(hearing, asked, verdict, f"{len(earlier) + len(fresh)}")
+
+    verdict.writes.append(write)
+    return verdict
+
+
+def _fresh(commands: tuple[Command, ...], earlier: tuple[str, ...]) -> list[Command]:
+    """Those that the comment did not have before: an edit repeats nothing."""
+    left, fresh = Counter(earlier), []
+    for command in commands:
+        if left[words_of(command)] > 0:
+            left[words_of(command)] -= 1
+        else:
+            fresh.append(command)
+    return fresh
+
+
+async def _say(hearing: Hearing, asked: Asked, verdict: Verdict, text: str) -> None:
+    comment_id, ended = hearing.comment.comment_id, asked.spec.state
+    told = f"{asked.spec.id}:{int(asked.spec.ended_at.timestamp()) if asked.spec.ended_at else 0}"
+    heard = await deliver(asked, comment_id, text)
+    if heard and text:
+        effect = await record_reaction(asked.session, hearing.repo_key, comment_id, EYES, asked.now)
+        verdict.effect_ids += [effect] if effect else []
+    if text and ended in {SpecState.COMPLETED, SpecState.CANCELLED}:
+        # Said once for each end, however much is said there afterwards.
+        body = ENDED if ended is SpecState.CANCELLED else ENDED_WELL.format(label=hearing.parts.labels.agent)
+        await _notice(hearing, verdict, f"ended:{told}", body)(asked.session)
+
+
+async def _answer(hearing: Hearing, asked: Asked, verdict: Verdict, part: str) -> None:
+    """One reply to all of the comment's commands, or a 👍 that says enough."""
+    verdict.rings += asked.rings
+    if asked.replies:
+        await _reply(hearing, verdict, "\n\n".join(dict.fromkeys(asked.replies)), part)(asked.session)
+    elif asked.obeyed:
+        effect = await record_reaction(
+            asked.session, hearing.repo_key, hearing.comment.comment_id, THUMBS_UP, asked.now
+        )
+        verdict.effect_ids += [effect] if effect else []
+
+
+def _notice(hearing: Hearing, verdict: Verdict, key: str, text: str) -> Write:
+    body = f"{notice_marker(key)}\n{text}"
+    return owe_notice(hearing.parts, verdict, hearing.happening, key, body)
+
+
+def _reply(hearing: Hearing, verdict: Verdict, text: str, part: str) -> Write:
+    """A short comment; silence once the issue has had too many within an hour."""
+    key = f"reply:{hearing.number}:"
+    scoped = f"{hearing.repo_key[1]}:notice:{key}"
+
+    async def write(session: AsyncSession) -> None:
+        since = hearing.parts.clock() - HOUR
+        if await count_effects_since(session, scoped, since) >= REPLIES_PER_HOUR:
+            log.warning("reply.held_back", issue=hearing.number)
+            return
+        await _notice(hearing, verdict, f"{key}{hearing.comment.comment_id}:{part}", text)(session)
+
+    return write
+
+
+def _withdraw(hearing: Hearing) -> Verdict:
+    """Whoever deleted it: what was not sent yet is not said."""
+    if hearing.spec is None or (hearing.heard is not None and hearing.heard.deleted):
+        return Verdict("message", "nothing to withdraw", DeliveryState.IGNORED)
+    spec_id, verdict = hearing.spec.id, Verdict("message", "withdrawn")
+
+    async def write(session: AsyncSession) -> None:
+        commands = hearing.heard.commands if hearing.heard else ()
+        await _record_heard(hearing, session, commands, deleted=True)
+        for message in await list_messages_of_comment(session, spec_id, hearing.comment.comment_id):
+            await withdraw_message(session, message.id)
+
+    verdict.writes.append(write)
+    return verdict
+
+
+async def _record_heard(
+    hearing: Hearing, session: AsyncSession, commands: tuple[str, ...], *, deleted: bool = False
+) -> None:
+    """Raises RetryAt when another worker was told of the same comment meanwhile: then it is looked at anew."""
+    comment, now = hearing.comment, hearing.parts.clock()
+    repo_id = repo_of(hearing.happening).repo_id
+    new = Heard(moment_of(comment.edited_at), _sha(comment.body), commands, deleted)
+    if await find_heard(session, repo_id, comment.comment_id) != hearing.heard:
+        raise RetryAt("another word of the same comment came meanwhile", now)
+    await record_heard(session, repo_id, comment.comment_id, hearing.number, new, now)

@@ -1,0 +1,46 @@
+"""The Retry button of a check run, and GitHub's own re-run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db import specs
+from app.domain.notices import NO_RETRY, render_no_retry
+from app.domain.states import DeliveryState
+from app.domain.triggers import Happening
+from app.domain.view import Outcome
+from worker.intake.addressed import may_write, refuse, repo_of
+from worker.parts import Parts
+from worker.verdict import Verdict
+
+NOTHING_TO_RETRY = "there is nothing to try again"
+
+
+async def rerun(parts: Parts, happening: Happening, app_id: int) -> Verdict:
+    if happening.check_app_id is not None and happening.check_app_id != app_id:
+        return Verdict("retry", "a check run of another App", DeliveryState.IGNORED)
+    repo = repo_of(happening)
+    async with parts.db.read() as session:
+        if happening.check_head_sha:
+            spec = await specs.find_spec_of_head(session, repo.repo_id, happening.check_head_sha)
+        else:
+            spec = await specs.find_spec_of_check(session, repo.repo_id, happening.check_run_id or 0)
+    if spec is None:
+        return Verdict("retry", "not a check run of ours", DeliveryState.IGNORED)
+    if not await may_write(parts, happening):
+        return Verdict("retry", "refused: no write access", DeliveryState.IGNORED)
+    if spec.outcome == Outcome.DONE:
+        key = f"{NO_RETRY}:{spec.id}"
+        about = replace(happening, issue_number=spec.issue_number)
+        body = render_no_retry(key, happening.sender_login)
+        return refuse(parts, about, key, body, NOTHING_TO_RETRY, "retry")
+    verdict = Verdict("retry", spec_ids=[spec.id])
+
+    async def write(session: AsyncSession) -> None:
+        if await specs.record_retry(session, spec.id, parts.clock()) is not None:
+            verdict.state, verdict.reason = DeliveryState.IGNORED, NOTHING_TO_RETRY
+
+    verdict.writes.append(write)
+    return verdict

@@ -1,0 +1,177 @@
+"""One delivery: parse, decide, read what the decision needs, record everything in one commit."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db import installations
+from app.db.intake import claim_delivery, defer_delivery, settle_delivery
+from app.db.models import Delivery
+from app.domain.errors import Denied, Gone, RetryAt
+from app.domain.states import DeliveryState
+from app.domain.triggers import (
+    OTHER_APP,
+    Approved,
+    Cancel,
+    Forget,
+    Happening,
+    Ignored,
+    PullEnded,
+    PullReopened,
+    Retry,
+    Said,
+    Start,
+    Welcome,
+    Wish,
+    decide_intent,
+)
+from app.github.happening import to_happening
+from app.github.payloads import Unreadable, parse_delivery
+from app.observability.crashpoints import crashpoint
+from worker.access import forget, welcome
+from worker.intake.approve import approve
+from worker.intake.comments import hear
+from worker.intake.end import cancel, note_pull
+from worker.intake.permission import Permissions
+from worker.intake.rerun import rerun
+from worker.intake.start import start
+from worker.parts import Parts
+from worker.pauses import come_back_at
+from worker.verdict import Verdict
+
+log = structlog.get_logger("worker.intake")
+
+MAX_ATTEMPTS = 12
+
+
+class Intake:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._permissions = Permissions(parts)
+
+    async def take_in(self, delivery_id: str) -> Verdict | None:
+        """Handle one delivery, once. None when it is handled already, or held by someone else, or put off."""
+        async with self._parts.db.write() as session:
+            delivery = await claim_delivery(session, delivery_id, self._parts.clock())
+        if delivery is None:
+            return None
+        with structlog.contextvars.bound_contextvars(delivery_id=delivery_id):
+            try:
+                return await self._handle(delivery)
+            except RetryAt as later:
+                at = come_back_at(later, delivery.attempts, self._parts.clock())
+                await self._defer(delivery, at, str(later))
+            except (Gone, Denied) as error:
+                log.warning("delivery.refused", attempts=delivery.attempts, error=str(error))
+                await self._give_up_or_defer(delivery, error)
+            except Exception as error:
+                log.exception("delivery.failed", attempts=delivery.attempts)
+                await self._give_up_or_defer(delivery, error)
+        return None
+
+    async def _handle(self, delivery: Delivery) -> Verdict | None:
+        parsed = parse_delivery(delivery.event, delivery.body)
+        if isinstance(parsed, Unreadable):
+            verdict = Verdict("ignored", parsed.reason, DeliveryState.IGNORED)
+            return await self._settle(delivery, Happening(delivery.event, None), verdict)
+        happening = to_happening(parsed, delivery.headers)
+        verdict = await self._decide(happening)
+        return await self._settle(delivery, happening, verdict)
+
+    async def _decide(self, happening: Happening) -> Verdict:
+        identity = await self._parts.identity()
+        intent = decide_intent(happening, self._parts.labels, identity.bot_user_id, identity.app_id)
+        if not isinstance(intent, Ignored):
+            return await self._judge(happening, intent, identity.app_id)
+        if intent.reason == OTHER_APP:
+            log.warning("delivery.misdirected", target_app_id=happening.target_app_id)
+        return Verdict("ignored", intent.reason, DeliveryState.IGNORED)
+
+    async def _judge(self, happening: Happening, intent: Wish, app_id: int) -> Verdict:
+        parts = self._parts
+        match intent:
+            case Start():
+                return await start(parts, happening, intent)
+            case Approved():
+                return await approve(parts, happening, intent)
+            case Said():
+                return await hear(parts, self._permissions, happening, intent)
+            case Cancel(reason):
+                return await cancel(parts, happening, reason)
+            case PullEnded() | PullReopened():
+                return await note_pull(parts, happening, intent)
+            case Retry():
+                return await rerun(parts, happening, app_id)
+            case Welcome():
+                return await welcome(parts, happening)
+            case Forget():
+                return await forget(parts, happening, intent)
+
+    # ------------------------------------------------------------ settling
+
+    async def _settle(self, delivery: Delivery, happening: Happening, verdict: Verdict) -> Verdict | None:
+        """Everything the delivery asked for and the note that it is handled, in one commit."""
+        crashpoint("intake.before")
+        async with self._parts.db.write() as session:
+            await self._record_names(session, happening)
+            for write in verdict.writes:
+                await write(session)
+            mine = await settle_delivery(
+                session, delivery.id, verdict.state, self._parts.clock(), intent=verdict.intent,
+                reason=verdict.reason, action=happening.action, installation_id=happening.installation_id,
+                repo_id=happening.repo.repo_id if happening.repo else None, issue_number=happening.issue_number,
+                spec_id=verdict.spec_ids[0] if verdict.spec_ids else None,
+            )  # fmt: skip
+            if not mine:
+                await session.rollback()
+                return None
+        crashpoint("intake.after")
+        for sandbox_id in dict.fromkeys(verdict.rings):
+            await self._parts.ring(sandbox_id)
+        log.info(
+            "delivery.handled", github_event=happening.event, action=happening.action, intent=verdict.intent,
+            reason=verdict.reason, installation_id=happening.installation_id,
+            repo_id=happening.repo.repo_id if happening.repo else None, issue=happening.issue_number,
+        )  # fmt: skip
+        return verdict
+
+    async def _record_names(self, session: AsyncSession, happening: Happening) -> None:
+        """Owner and name are labels that change: every payload brings the newest."""
+        repo = happening.repo
+        if repo is None or happening.installation_id is None or not repo.owner:
+            return
+        values = {
+            "id": repo.repo_id,
+            "installation_id": happening.installation_id,
+            "owner": repo.owner,
+            "name": repo.name,
+            "private": repo.private,
+        }
+        if repo.default_branch:
+            values["default_branch"] = repo.default_branch
+        await installations.record_repository(session, values, self._parts.clock())
+
+    async def _defer(self, delivery: Delivery, at: datetime, reason: str) -> None:
+        async with self._parts.db.write() as session:
+            await defer_delivery(session, delivery.id, at, reason)
+
+    async def _give_up_or_defer(self, delivery: Delivery, error: Exception) -> None:
+        now = self._parts.clock()
+        async with self._parts.db.write() as session:
+            # Credentials that GitHub refuses are the operator's to mend: the delivery waits for that.
+            waits = isinstance(error, Denied) and error.reason == "credentials"
+            final = isinstance(error, Gone | Denied) or delivery.attempts >= MAX_ATTEMPTS
+            if final and not waits:
+                await settle_delivery(
+                    session,
+                    delivery.id,
+                    DeliveryState.FAILED,
+                    now,
+                    reason=f"{type(error).__name__}: {error}"[:500],
+                )
+            else:
+                at = now + timedelta(seconds=min(2**delivery.attempts, 60))
+                await defer_delivery(session, delivery.id, at, type(error).__name__)
