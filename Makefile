@@ -17,7 +17,7 @@ demo: $(VENV)/.run ## watch a labeled issue become a pull request, all on this m
 	@$(BIN)/issuewright demo $(ARGS)
 
 test: $(VENV)/.dev ## run the whole test suite (options: ARGS=-k name)
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-servers: $(VENV)/.dev ## what meets the database or Redis once more, on PostgreSQL and redis-server (see the README)
 	@$(BIN)/python -m pytest --servers -n 2 $(ON_SERVERS) $(ARGS)

@@ -27,6 +27,7 @@ from app.db.models import Base
 from app.observability.logging import configure_logging
 from app.sandbox.bubblewrap import BubblewrapSandboxes
 from app.sandbox.local import LocalHost
+from tests.cli.warm import WarmCommands
 from tests.servers import execute, find_postgres, find_redis, new_database
 
 REQUIRED = {word.strip() for word in os.environ.get("ISSUEWRIGHT_REQUIRE", "").split(",") if word.strip()}
@@ -140,3 +141,11 @@ def database_url(on_servers: bool, empty_database: str, tmp_path: Path) -> str:
     path = tmp_path / "test.db"
     shutil.copy(make_url(empty_database).database or "", path)
     return f"sqlite+aiosqlite:///{path}"
+
+
+@pytest.fixture(scope="session")
+def warm_commands() -> Iterator[WarmCommands]:
+    """The command line with its libraries loaded, for tests that start it many times."""
+    commands = WarmCommands()
+    yield commands
+    commands.close()

@@ -76,12 +76,16 @@ class Control(SetupControl, PeopleControl):
         return self.do("webhooks/redeliver", delivery_id=delivery_id)
 
     def deliveries(
-        self, event: str | None = None, action: str | None = None, state: str | None = None
+        self,
+        event: str | None = None,
+        action: str | None = None,
+        state: str | None = None,
+        repository_id: int | None = None,
     ) -> list[Json]:
         """All deliveries, or those chosen, oldest first, with payload, state, status."""
         return [
             one
-            for one in self.read("deliveries", state=state)
+            for one in self.read("deliveries", state=state, repository_id=repository_id)
             if event in (None, one["event"]) and action in (None, one["action"])
         ]
 
@@ -111,18 +115,19 @@ class Control(SetupControl, PeopleControl):
         return found
 
     def repo(self, full_name: str) -> Json:
-        """One repository of the state."""
-        for found in self.state()["repositories"]:
-            if found["full_name"].lower() == full_name.lower():
-                return dict(found)
-        raise LookupError(full_name)
+        """One repository of the state; LookupError."""
+        return self._read_one("repository", full_name=full_name)
 
     def issue(self, full_name: str, number: int) -> Json:
         """One issue of the state: ``comment_list``, ``reaction_list``, and for a pull request ``pull``, ``reviews``."""
-        for found in self.repo(full_name)["issues"]:
-            if found["number"] == number:
-                return dict(found)
-        raise LookupError(f"{full_name}#{number}")
+        return self._read_one("issue", full_name=full_name, number=number)
+
+    def _read_one(self, name: str, **query: Any) -> Json:
+        try:
+            found: Json = self.read(name, **query)
+        except ControlError as error:
+            raise LookupError(f"{name} {query}") from error
+        return found
 
     def pulls(self, full_name: str) -> list[Json]:
         """Pull requests in full, oldest first."""

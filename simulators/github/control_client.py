@@ -41,7 +41,7 @@ class ControlClient:
         return found
 
     def read(self, name: str, **query: Any) -> Any:
-        """``requests``, ``writes``, ``deliveries``, ``state``."""
+        """``requests``, ``writes``, ``deliveries``, ``state``, and of the state ``repository`` or ``issue``."""
         chosen = {key: value for key, value in query.items() if value is not None}
         return self._result(self._http.get(f"/_sim/{name}", params=chosen))
 

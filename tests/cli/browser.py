@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import html
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
-from tests.cli.running import COMMAND, Issuewright, until
+from tests.cli.running import Issuewright, until
+from tests.cli.warm import WarmProcess
 
 
 class Registering:
-    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+    def __init__(self, process: WarmProcess, out: Path, err: Path) -> None:
         self.process = process
         self._out = out
         self._err = err
@@ -44,13 +44,7 @@ class Registering:
 def registering(issuewright: Issuewright, *arguments: str, **changes: str | None) -> Iterator[Registering]:
     out, err = issuewright.home / "register.out", issuewright.home / "register.err"
     with out.open("wb") as stdout, err.open("wb") as stderr:
-        process = subprocess.Popen(
-            [*COMMAND, "register", *arguments],
-            env=issuewright.environment(**changes),
-            cwd=issuewright.home,
-            stdout=stdout,
-            stderr=stderr,
-        )
+        process = issuewright.start("register", *arguments, outputs=(stdout, stderr), **changes)
     try:
         yield Registering(process, out, err)
     finally:

@@ -8,18 +8,22 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.cli.warm import WarmCommands, WarmProcess
+
 COMMAND = [sys.executable, "-P", "-m", "app"]
+_LONGEST_COMMAND_S = 60
 
 
 def new_key() -> str:
@@ -47,8 +51,9 @@ class Answer:
 
 
 class Issuewright:
-    def __init__(self, home: Path, key: str) -> None:
+    def __init__(self, home: Path, key: str, warm: WarmCommands) -> None:
         self.home = home
+        self._warm = warm
         self.port = free_port()
         self.settings: dict[str, str] = {
             "ISSUEWRIGHT_HOME": str(home),
@@ -71,7 +76,24 @@ class Issuewright:
         changed = {**kept, **self.settings, **changes}
         return {name: value for name, value in changed.items() if value is not None}
 
+    def start(self, *arguments: str, outputs: Sequence[IO[Any]], **changes: str | None) -> WarmProcess:
+        """The command in a process of its own that has its libraries loaded already."""
+        return self._warm.start(arguments, self.environment(**changes), self.home, *outputs)
+
     def run(self, *arguments: str, **changes: str | None) -> Answer:
+        """As `start`, until it has ended."""
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            process = self.start(*arguments, outputs=(out, err), **changes)
+            try:
+                code = process.wait(_LONGEST_COMMAND_S)
+            finally:
+                process.kill()
+            out.seek(0)
+            err.seek(0)
+            return Answer(code, out.read(), err.read(), process.cpu_s)
+
+    def run_cold(self, *arguments: str, **changes: str | None) -> Answer:
+        """The command as people start it, which loads its libraries first."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
             [*COMMAND, *arguments],
@@ -79,7 +101,7 @@ class Issuewright:
             cwd=self.home,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=_LONGEST_COMMAND_S,
             check=False,
         )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -66,6 +66,13 @@ def test_wrong_settings_exit_2_with_a_line_each(issuewright: Issuewright, name: 
     for line, words in zip(sorted(lines), sorted(expected), strict=True):
         assert words in line
     assert answer.out == ""
+
+
+@pytest.mark.parametrize("name", ["two at once", "key is cut off: worker", "schema missing: worker"])
+def test_wrong_settings_are_told_within_two_seconds(issuewright: Issuewright, name: str) -> None:
+    arguments, changes, _ = BAD[name]
+    answer = issuewright.run_cold(*arguments, **changes)
+    assert answer.code == 2, answer.err
     # CPU time: the machine may be busy, two seconds of work are still too much.
     assert answer.cpu_s < 2
 

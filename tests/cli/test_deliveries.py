@@ -23,10 +23,8 @@ STORED = {
 
 
 @pytest.fixture
-def database(issuewright: Issuewright) -> Path:
-    assert issuewright.run("migrate").code == 0
-    path = issuewright.home / "issuewright.db"
-    with closing(sqlite3.connect(path)) as db:
+def database(migrated: Path) -> Path:
+    with closing(sqlite3.connect(migrated)) as db:
         for guid, (state, age) in STORED.items():
             received_at = (NOW - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
             db.execute(
@@ -35,7 +33,7 @@ def database(issuewright: Issuewright) -> Path:
                 (guid, received_at, state),
             )
         db.commit()
-    return path
+    return migrated
 
 
 def waiting(database: Path) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,7 +97,7 @@ def test_following_the_readme_leads_from_nothing_to_a_pull_request(
             agree(command.page)
             assert command.end() == 0, command.err
         assert "issuewright doctor" in command.out
-        with issuewright.up():
+        with issuewright.up() as product:
             (app,) = github.state()["apps"]
             github.install(app["id"], "acme", by="alice")
             until(lambda: "agent:quick" in made_labels(github), "the labels were not made")
@@ -111,6 +112,8 @@ def test_following_the_readme_leads_from_nothing_to_a_pull_request(
             assert ready is not None
             assert not ready["draft"]
             assert "126410606437752" in ready["body"]
+            # The agent waits for messages: it would outlive a product that is killed.
+            assert product.stop(signal.SIGTERM) == 0
     secrets = (home / "state" / "github-app.yaml").read_text()
     key = re.search(r"MII[A-Za-z0-9+/]{20}", secrets)
     assert key is not None

@@ -28,7 +28,8 @@ from app.settings import Settings
 from app.web.metrics import Metrics
 from app.web.ports import Limits
 from sandbox_payload.wire import MAX_ARTIFACT_BYTES, MAX_WAIT_S
-from tests.cli.running import COMMAND, Issuewright, new_key, until
+from tests.cli.running import Issuewright, new_key, until
+from tests.cli.warm import WarmCommands
 from tests.docs.markdown import ROOT, code_block
 from tests.flow.repository import Repository
 from tests.flow.test_interference import start_held
@@ -191,9 +192,9 @@ def record(server: str, name: str) -> None:
 # ------------------------------------------------------------ keys
 
 
-def test_webhook_secret_is_rotated_without_refusing_a_delivery() -> None:
+def test_webhook_secret_is_rotated_without_refusing_a_delivery(warm_commands: WarmCommands) -> None:
     with TemporaryDirectory(prefix="iw-") as home:
-        receiver = Issuewright(Path(home), new_key())
+        receiver = Issuewright(Path(home), new_key(), warm_commands)
         assert receiver.run("migrate").code == 0
         assert answers(receiver, "old", "old", "new") == [202, 401]
         assert answers(receiver, "new,old", "old", "new") == [202, 202]
@@ -202,10 +203,8 @@ def test_webhook_secret_is_rotated_without_refusing_a_delivery() -> None:
 
 def answers(receiver: Issuewright, accepted: str, *signed_with: str) -> list[int]:
     """A web process that is started with the secrets `accepted`, and what it answers to deliveries signed with others."""
-    process = subprocess.Popen(
-        [*COMMAND, "web"], env=receiver.environment(GITHUB_WEBHOOK_SECRET=accepted), cwd=receiver.home,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    with (receiver.home / "web.log").open("ab") as log:
+        process = receiver.start("web", outputs=(log, log), GITHUB_WEBHOOK_SECRET=accepted)
     url = f"http://127.0.0.1:{receiver.port}"
     try:
         until(lambda: is_up(url), "the web process is not up", within_s=60)

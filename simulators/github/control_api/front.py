@@ -62,11 +62,16 @@ class ControlFront:
             return [dict(vars(entry)) for entry in journal.writes() if entry.number > after]
         if name == "deliveries":
             found = self.simulation.platform.outbox.deliveries.values()
-            return [shown(one) for one in found if query.get("state") in {None, one.state}]
+            of_one = [one for one in found if query.get("repository_id") in {None, str(one.repository_id)}]
+            return [shown(one) for one in of_one if query.get("state") in {None, one.state}]
         if name == "faults":
             return [asdict(rule) for rule in self.simulation.faults.rules]
         if name == "state":
             return self.simulation.state()
+        if name == "repository":
+            return self.simulation.repository_state(query["full_name"])
+        if name == "issue":
+            return self.simulation.issue_state(query["full_name"], int(query["number"]))
         raise LookupError(f"nothing to read at {name}")
 
 

@@ -62,6 +62,15 @@ class Simulation:
             "pending_deliveries": self.platform.outbox.pending(),
         }
 
+    def repository_state(self, full_name: str) -> Json:
+        """One repository of the state; LookupError."""
+        return self._repository(self.world.repository(full_name))
+
+    def issue_state(self, full_name: str, number: int) -> Json:
+        """One issue of the state; LookupError."""
+        repository, issue = self.issue(full_name, number)
+        return self._issue(repository, issue)
+
     def _repository(self, repository: Repository) -> Json:
         world = self.world
         return {
