@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from sandbox_payload.activity import Activity
 from sandbox_payload.backoff import Backoff
@@ -21,6 +21,7 @@ from sandbox_payload.reports import Report
 from sandbox_payload.state import config_directory
 from sandbox_payload.transcript import pack_transcript
 from sandbox_payload.wire import ArtifactName, CommandReport, EventType, Manifest
+from sandbox_payload.wire.evidence import Evidence
 from sandbox_payload.worktree import Head, Worktree
 
 _WRONG_HASH_TRIES = 3
@@ -29,6 +30,11 @@ _T = TypeVar("_T")
 
 class AppAway(Exception):
     """The app did not take an upload within the time there was."""
+
+
+class HandedIn(Protocol):
+    @property
+    def rows(self) -> list[Evidence]: ...
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class Handover:
         self._report = report
         self._activity = activity
         self._worktree = Worktree(inputs.workspace, inputs.state, inputs.brief)
+        self.evidence: HandedIn | None = None
+        """What a closing sandbox has on the criteria."""
         self._told_left_out: dict[str, str] = {}
         self._saving = threading.Lock()
 
@@ -125,6 +133,7 @@ class Handover:
             turns=activity.turns_of_model,
             cost_usd=activity.cost_usd,
             test=test,
+            evidence=self.evidence.rows if self.evidence is not None else [],
             finished_at=datetime.now(UTC),
         )
 

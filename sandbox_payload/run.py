@@ -16,6 +16,7 @@ from claude_agent_sdk import ClaudeSDKError
 from sandbox_payload.activity import Activity
 from sandbox_payload.agent import Agent
 from sandbox_payload.changes import Changes
+from sandbox_payload.closing import Closing, EvidenceBook, evidence_tool
 from sandbox_payload.command import run_command
 from sandbox_payload.git import GitFailed
 from sandbox_payload.handover import AppAway, Handover, until_reached
@@ -114,6 +115,8 @@ class Run:
         own_tools = NO_TOOLS
         if self._inputs.brief.plans:
             work, own_tools = await self._planning()
+        elif self._inputs.brief.criteria:
+            work, own_tools = self._closing()
         record_progress(
             self._inputs.state, Progress(opening.session_id, self._activity.round, opening.prompt is None)
         )
@@ -128,6 +131,13 @@ class Run:
             return await self._rounds.run(opening, work)
         finally:
             steering.cancel()
+
+    def _closing(self) -> tuple[Work, OwnTools]:
+        """The same of a closing sandbox."""
+        criteria = self._inputs.brief.criteria
+        book = EvidenceBook(criteria, self._inputs.state)
+        self._handover.evidence = book
+        return Closing(self._turns, book).work, evidence_tool(criteria, book)
 
     async def _planning(self) -> tuple[Work, OwnTools]:
         """What fills the rounds of a planning sandbox, and the agent's tools for it."""

@@ -19,12 +19,20 @@ from app.db.specs import Claim, save_spec
 from app.db.tasks import close_tasks, list_tasks
 from app.domain.errors import Gone
 from app.domain.ids import InstallationId, RepoId
-from app.domain.plan import short_hash
+from app.domain.plan import CLOSING, short_hash
 from app.domain.ports import RepoRef
 from app.domain.repo_settings import EffectiveSettings, RepoSettings, limit_settings
 from app.domain.states import SPEC_LIVE, Flow, PhaseState, SpecState, TaskState
 from app.domain.steps import PlanFacts, SandboxFacts, SpecFacts, TaskFacts
-from app.domain.view import AgentView, Outcome, PhaseView, SpecView, TaskView
+from app.domain.view import (
+    AgentView,
+    CriterionView,
+    Outcome,
+    PhaseView,
+    RunOfTests,
+    SpecView,
+    TaskView,
+)
 from app.observability.crashpoints import crashpoint
 from worker.parts import Parts
 
@@ -178,8 +186,29 @@ class Step:
             plan_url=spec.plan_comment_url or "",
             approval_awaited=spec.state is SpecState.AWAITING_APPROVAL,
             approved_by=spec.approved_by or "",
+            approved_label=self.parts.labels.approved,
+            criteria=self._criteria(),
+            test=_test_view(self.tasks),
             agent=_agent_view(sandbox) if sandbox else None,
             cost_usd=sum(one.spent_usd for one in self.sandboxes),
+        )
+
+    def _criteria(self) -> tuple[CriterionView, ...]:
+        """Of a plan whose closing task is done, in their order."""
+        closing = next((task for task in self.tasks if task.key == CLOSING), None)
+        if closing is None or closing.state is not TaskState.COMPLETED:
+            return ()
+        rows = {row["criterion"]: row for row in closing.detail.get("evidence", ())}
+        outputs = next((phase.output or {} for phase in self.phases if phase.name == "requirements"), {})
+        return tuple(
+            CriterionView(
+                one["id"],
+                one["text"],
+                rows.get(one["id"], {}).get("met"),
+                rows.get(one["id"], {}).get("evidence", ""),
+            )
+            for requirement in outputs.get("requirements", ())
+            for one in requirement["criteria"]
         )
 
     # ------------------------------------------------------------ writing
@@ -234,6 +263,15 @@ def _newest(sandboxes: list[Sandbox], task_id: str | None) -> Sandbox | None:
 
 def _sandbox_facts(sandbox: Sandbox | None) -> SandboxFacts | None:
     return SandboxFacts(sandbox.state, sandbox.manifest_round, sandbox.collected_round) if sandbox else None
+
+
+def _test_view(tasks: list[Task]) -> RunOfTests | None:
+    """As the last task left it."""
+    done = [task for task in tasks if task.state is TaskState.COMPLETED and task.detail.get("test")]
+    if not done:
+        return None
+    test = done[-1].detail["test"]
+    return RunOfTests(test["command"], test["exit_code"], test["seconds"])
 
 
 def _task_view(task: Task) -> TaskView:

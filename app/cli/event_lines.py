@@ -8,6 +8,8 @@ from typing import Any
 from app.cli.show import plain
 
 MAX_CHARS = 140
+OWN_TOOLS = "mcp__issuewright__"
+"""Before the names of the tools by which an agent hands something in."""
 _SAYING = ("text", "summary", "message", "reason", "error", "content")
 _INPUTS = ("file_path", "command", "pattern", "description", "prompt")
 
@@ -42,4 +44,5 @@ def tool_line(data: dict[str, Any]) -> str:
     given = data.get("input")
     inputs = given if isinstance(given, dict) else {}
     detail = next((str(inputs[key]) for key in _INPUTS if inputs.get(key)), "")
-    return plain(f"{data.get('tool', 'tool')!s:<6} {detail}")
+    name = str(data.get("tool", "tool")).removeprefix(OWN_TOOLS)
+    return plain(f"{name:<6} {detail}".rstrip())

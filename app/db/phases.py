@@ -126,7 +126,8 @@ async def record_tasks(session: AsyncSession, spec_id: str, tasks: Sequence[NewT
                 )
             )  # fmt: skip
             continue
-        if row.detail != new.detail or row.state is not TaskState.COMPLETED:
+        same = all(row.detail.get(name) == value for name, value in new.detail.items())
+        if not same or row.state is not TaskState.COMPLETED:
             row.state, row.attempts, row.summary, row.reason = TaskState.PENDING, 0, None, None
         row.position, row.title, row.description, row.detail = (
             new.position,

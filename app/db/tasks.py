@@ -34,6 +34,10 @@ async def move_task(
         raise Fenced(f"task {task_id}: can't become {target}")
 
 
+async def set_task_detail(session: AsyncSession, task_id: str, detail: dict[str, Any], now: datetime) -> None:
+    await session.execute(update(Task).where(Task.id == task_id).values(detail=detail, updated_at=now))
+
+
 async def close_tasks(
     session: AsyncSession, spec_id: str, sources: Iterable[TaskState], target: TaskState, now: datetime
 ) -> None:

@@ -28,6 +28,10 @@ PLAN_PHASES = (PhaseName.REQUIREMENTS, PhaseName.DESIGN, PhaseName.TASKS)
 """What people agree to. What was explored is how the agent got there."""
 
 
+CLOSING = "closing"
+"""Key and kind of the last task, which no model plans: the whole is checked against every criterion."""
+
+
 @dataclass(frozen=True)
 class PlannedFile:
     path: str
@@ -63,6 +67,21 @@ class PlannedTask:
             depends_on=tuple(dict.fromkeys(item.get("depends_on", ()))),
             estimate_hours=item["estimate_hours"],
         )
+
+
+def closing_item(keys: Sequence[str]) -> dict[str, Any]:
+    """The item of the closing task, in the form of the tasks phase's; it waits for all others."""
+    return {
+        "id": CLOSING,
+        "title": "Check the whole against the plan's acceptance criteria",
+        "description": "Runs the test command and shows for each acceptance criterion whether it is met.",
+        "kind": CLOSING,
+        "files": [],
+        "criteria": [],
+        "requirements": [],
+        "depends_on": list(keys),
+        "estimate_hours": 1.0,
+    }
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from string import Template
 from typing import Any
 
-from app.domain.plan import PlannedTask
+from app.domain.plan import CLOSING, PlannedTask
 from app.domain.prompt import frame, frame_issue, issue_title, read_text
 from app.domain.sanitize import cut_text, sanitize_line, sanitize_text, size
 from app.domain.spec import PHASE_MODELS, phase_schema
@@ -113,6 +113,40 @@ def render_task_prompt(
     return Template(read_text("task.md")).substitute(
         key=_line(task.key),
         title=_line(task.title),
+        repository=repository,
+        branch=view.branch or "",
+        base=view.base_branch or "",
+        plan=plan,
+        issue=frame_issue(view, room),
+        commands=commands,
+    )
+
+
+def render_closing_prompt(
+    view: SpecView,
+    repository: str,
+    outputs: Outputs,
+    done: Sequence[Done],
+    *,
+    setup: str | None,
+    test: str | None,
+) -> str:
+    """The first message of the closing task's session, as `render_task_prompt`."""
+    requirements = outputs.get(PhaseName.REQUIREMENTS, {}).get("requirements", ())
+    everything = PlannedTask(
+        CLOSING, "", "", CLOSING,
+        criteria=tuple(one["id"] for requirement in requirements for one in requirement["criteria"]),
+        requirements=tuple(requirement["id"] for requirement in requirements),
+        depends_on=tuple(key for key, _title, _summary in done),
+    )  # fmt: skip
+    parts = (
+        _requirements_part(everything, outputs.get(PhaseName.REQUIREMENTS, {})),
+        _outcomes_part(everything, done),
+    )
+    plan = frame("PLAN", view.issue_number, "\n\n".join(part for part in parts if part))
+    commands = _task_commands(setup, test)
+    room = MAX_TASK_PROMPT - _SURROUNDINGS - size(plan) - size(commands)
+    return Template(read_text("closing.md")).substitute(
         repository=repository,
         branch=view.branch or "",
         base=view.base_branch or "",

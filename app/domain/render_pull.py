@@ -6,6 +6,7 @@ import re
 
 from app.domain.markers import BODY_END, body_begin
 from app.domain.render import status_missing
+from app.domain.render_evidence import evidence_lines, outcome_of_tests
 from app.domain.render_planning import task_list
 from app.domain.sanitize import (
     MAX_BODY,
@@ -19,7 +20,8 @@ from app.domain.view import Outcome, SpecView
 
 MAX_TITLE = 250
 _SECTION_ROOM = 20_000
-_TASKS_ROOM = 20_000
+_TASKS_ROOM = 12_000
+_EVIDENCE_ROOM = 14_000
 _ADVICE = "Please review it as you would review a stranger's work."
 _TEMPLATE_NAMES = ("pull_request_template.md", "pull_request_template.txt", "pull_request_template")
 TEMPLATE_DIRECTORIES = (".github", "", "docs")
@@ -56,6 +58,8 @@ def render_section(view: SpecView) -> str:
         lines += ["### Work in progress", "", f"An agent works on this. {where}"]
     lines += ["", "### Tasks", ""]
     lines += _tasks(view)
+    for part in (evidence_lines(view, _EVIDENCE_ROOM), outcome_of_tests(view)):
+        lines += ["", *part] if part else []
     lines += ["", f"Closes #{view.issue_number}"]
     if view.base_branch and view.default_branch and view.base_branch != view.default_branch:
         lines += ["", f"<sub>Merging into `{view.base_branch}` closes the issue through this App.</sub>"]

@@ -58,6 +58,25 @@ class AgentView:
 
 
 @dataclass(frozen=True)
+class CriterionView:
+    """One acceptance criterion; `met` None: nothing was handed in about it. The texts are the model's."""
+
+    key: str
+    text: str
+    met: bool | None = None
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class RunOfTests:
+    """The repository's test command as it went at last; `exit_code` None: cut at its time limit."""
+
+    command: str
+    exit_code: int | None
+    seconds: float
+
+
+@dataclass(frozen=True)
 class SpecView:
     spec_id: str
     issue_number: int
@@ -91,6 +110,9 @@ class SpecView:
     approved_by: str = ""
     questions_url: str = ""
     approved_label: str = "agent:approved"
+    criteria: tuple[CriterionView, ...] = ()
+    """Once the closing task is done; before that nobody has looked."""
+    test: RunOfTests | None = None
     tasks: tuple[TaskView, ...] = ()
     agent: AgentView | None = None
     cost_usd: float = 0.0

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field, StringConstraints
 
 from sandbox_payload.wire.base import Wire
+from sandbox_payload.wire.evidence import Criterion, Evidence
 from sandbox_payload.wire.plan import PhaseOrder
 
 PROTOCOL_VERSION = 2
@@ -138,6 +139,8 @@ class Brief(Wire):
     test_command: str | None = None
     phases: list[PhaseOrder] = Field(default_factory=list)
     """The planning phases, in order, finished ones too (they may be revised); empty for a sandbox that works on a task."""
+    criteria: list[Criterion] = Field(default_factory=list)
+    """The acceptance criteria that the closing task of a plan shows to be met; empty for every other sandbox."""
     outputs: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """What phases came to that were finished in an earlier sandbox, by phase: they are not asked for again."""
     author_name: str = "Issuewright"
@@ -188,6 +191,8 @@ class Manifest(Wire):
     cost_usd: float = 0.0
     test: CommandReport | None = None
     """The repository's test command, run after the agent was done; None when there is none or it was not reached."""
+    evidence: list[Evidence] = Field(default_factory=list, max_length=2_000)
+    """Of a closing task: what the agent handed in about the criteria."""
     finished_at: AwareDatetime
 
 

@@ -127,6 +127,18 @@ def _phase(phase: str, *submitted: Output, gate: str | None = None) -> Turns:
     return [[*(submit(phase, output, gate) for output in submitted), say(f"The phase {phase} is handed in.")]]
 
 
+EVIDENCE_TOOL = "mcp__issuewright__report_evidence"
+EVIDENCE = [
+    {"criterion": "R1.1", "met": True, "evidence": "`binomial(50, 25)` printed 126410606437752"},
+    {"criterion": "R1.2", "met": True, "evidence": "tests/test_binomial.py: test_small_values"},
+    {
+        "criterion": "R2.1",
+        "met": True,
+        "evidence": "tests/test_binomial.py: test_negative_arguments_are_refused",
+    },
+]
+
+
 def _phases(gates: bool) -> dict[str, Turns]:
     hold = {
         name: f"plan-{name}" if gates else None for name in ("explore", "requirements", "design", "tasks")
@@ -167,6 +179,13 @@ def _tasks(gates: bool) -> dict[str, Turns]:
         ],
         "T4": [
             [write("CHANGES.md", "- binomial(n, k)\n", gate=hold["T4"]), say("I noted it in `CHANGES.md`.")]
+        ],
+        "closing": [
+            [
+                bash(TEST_COMMAND + " 2>&1", "I'll run all tests once more.", verdict=r"^(OK|FAILED.*)$"),
+                Step(tool_use=[ToolUse(name=EVIDENCE_TOOL, input={"rows": EVIDENCE})]),
+                say("All tests pass ({found:verdict}), and every criterion is met."),
+            ]
         ],
     }
 

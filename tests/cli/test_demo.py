@@ -49,7 +49,7 @@ def test_demo_turns_an_issue_into_a_pull_request_whose_code_computes(
     assert told["result"] == "126410606437752"
     assert told["branch"].startswith("feature/1-")
     assert len(told["head_sha"]) == 40
-    assert (len(told["task_ids"]), len(told["sandbox_ids"])) == (3, 4), "one of the sandboxes planned"
+    assert (len(told["task_ids"]), len(told["sandbox_ids"])) == (4, 5), "one of the sandboxes planned"
     assert told["events"] > 5
     assert 5 <= told["github_writes"] <= 60
     assert any(name.endswith(".py") for name in told["files"])

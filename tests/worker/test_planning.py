@@ -30,9 +30,23 @@ def prompt(bench: Bench) -> str:
     return bench.sandboxes.newest.inputs[PROMPT].decode()
 
 
-async def finish_task(bench: Bench, text: str) -> None:
-    await bench.hand_in(text=text)
+EVIDENCE = [
+    {"criterion": "R1.1", "met": True, "evidence": "test_binomial.py: test_small | values"},
+    {"criterion": "R2.1", "met": False, "evidence": "there is no test"},
+]
+
+
+async def finish_task(bench: Bench, text: str, **manifest: object) -> None:
+    await bench.hand_in(text=text, **manifest)
     await bench.rest()
+
+
+async def close(bench: Bench) -> None:
+    """The closing task, which comes last."""
+    assert "closing" in prompt(bench)
+    assert [one.id for one in brief(bench).criteria] == ["R1.1", "R2.1"]
+    test = {"command": "python3 -m unittest", "exit_code": 0, "seconds": 1.0, "output": "OK"}
+    await finish_task(bench, "closed\n", evidence=EVIDENCE, test=test)
 
 
 async def test_labeled_agent_then_a_sandbox_plans_and_nothing_else_is_made_yet(bench: Bench) -> None:
@@ -59,7 +73,8 @@ async def test_plan_is_made_then_its_tasks_run_in_order_and_end_in_one_pull_requ
     )
     assert "Write binomial" in plan_comment(bench, number)
     assert planning in bench.sandboxes.deleted
-    assert [task.state for task in (await tasks(bench)).values()] == [TaskState.RUNNING, TaskState.PENDING]
+    states = [task.state for task in (await tasks(bench)).values()]
+    assert states == [TaskState.RUNNING, TaskState.PENDING, TaskState.PENDING]
     first = bench.sandboxes.newest
     assert first.environment["TASK_ID"] == (await tasks(bench))["T1"].id
     assert "Write binomial" in prompt(bench)
@@ -72,13 +87,17 @@ async def test_plan_is_made_then_its_tasks_run_in_order_and_end_in_one_pull_requ
     assert "Done it." in prompt(bench), "what came of the task before is told"
     head = bench.github.pulls(bench.name)[0]["head"]["sha"]
     assert second.start_sha == head != first.start_sha
-    assert brief(bench).idle_s > 0, "the last one waits for what people say"
     await finish_task(bench, "two\n")
+    assert brief(bench).idle_s > 0, "the last one waits for what people say"
+    await close(bench)
     assert (await bench.spec()).state is SpecState.IN_REVIEW
     pull = bench.github.pulls(bench.name)[0]
     assert not pull["draft"]
     assert "- [x]" in pull["body"]
     assert "Write binomial" in pull["body"]
+    assert "1 of 2 met" in pull["body"]
+    assert "| ❌ not met | there is no test |" in pull["body"]
+    assert "`python3 -m unittest` passed" in pull["body"]
     assert "Done" in bench.status(number)
 
 
@@ -160,7 +179,10 @@ async def test_asked_to_wait_then_nothing_is_built_before_somebody_approves(benc
     await bench.rest()
     spec = await bench.spec()
     assert (spec.state, spec.approved_by) == (SpecState.IMPLEMENTING, "alice")
-    assert [task.state for task in (await tasks(bench)).values()] == [TaskState.RUNNING, TaskState.PENDING]
+    assert [task.state for task in (await tasks(bench)).values()][:2] == [
+        TaskState.RUNNING,
+        TaskState.PENDING,
+    ]
 
 
 async def test_plan_is_revised_before_approval_then_it_is_shown_anew_with_what_changed(bench: Bench) -> None:
@@ -181,7 +203,7 @@ async def test_plan_is_revised_before_approval_then_it_is_shown_anew_with_what_c
     assert spec.plan_hash not in {None, old}
     assert spec.plan_shown_hash == spec.plan_hash
     assert "Document it" in plan_comment(bench, number)
-    assert list(await tasks(bench)) == ["T1", "T2", "T3"]
+    assert list(await tasks(bench)) == ["T1", "T2", "T3", "closing"]
 
 
 async def test_half_of_a_revision_is_no_plan_yet_and_a_revision_that_fails_leaves_the_plan_as_shown(
@@ -261,7 +283,7 @@ async def at_work_side_by_side(bench: Bench) -> tuple[int, str, str]:
     await plan(bench, independent())
     by_task = {order.environment["TASK_ID"]: order for order in bench.sandboxes.orders.values()}
     rows = await tasks(bench)
-    assert [row.state for row in rows.values()] == [TaskState.RUNNING] * 2
+    assert [row.state for row in rows.values()] == [TaskState.RUNNING, TaskState.RUNNING, TaskState.PENDING]
     first, second = (by_task[rows[key].id] for key in ("T1", "T2"))
     assert first.start_sha == second.start_sha
     return number, first.name, second.name
@@ -273,6 +295,7 @@ async def test_independent_tasks_run_side_by_side_and_their_results_are_merged(b
     await bench.rest()
     await bench.hand_in(of=first, file="one.txt")
     await bench.rest()
+    await close(bench)
     assert (await bench.spec()).state is SpecState.IN_REVIEW
     pulls = bench.github.pulls(bench.name)
     assert len(pulls) == 1
@@ -297,6 +320,7 @@ async def test_conflict_goes_back_to_the_agent_that_came_later_with_its_session(
     assert (await tasks(bench))["T2"].state is TaskState.RUNNING
     await bench.hand_in(text="both\n")
     await bench.rest()
+    await close(bench)
     assert (await bench.spec()).state is SpecState.IN_REVIEW
     assert "Done" in bench.status(number)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from app.db.models import Sandbox
 from app.db.sandboxes import move_sandbox, set_sandbox
-from app.db.tasks import move_task
+from app.db.tasks import move_task, set_task_detail
 from app.domain.notices import CONFLICT, KEPT, NO_CHANGES, SAVED_BEFORE
 from app.domain.result_policy import Accepted, NoChanges, PushRefused
 from app.domain.sanitize import escape_markdown, quote_block, sanitize_line
@@ -102,8 +103,25 @@ async def _record(
         if step.task.state is TaskState.RUNNING:
             target = TaskState.FAILED if failed else TaskState.COMPLETED
             reason = manifest.reason or None
-            await move_task(session, step.task.id, target, now, summary=summary, reason=reason)
-            step.task.state, step.task.summary = target, summary
+            detail = _with_findings(step, manifest)
+            await move_task(session, step.task.id, target, now, summary=summary, reason=reason, detail=detail)
+            step.task.state, step.task.summary, step.task.detail = target, summary, detail
+        elif manifest.evidence:
+            await set_task_detail(session, step.task.id, _with_findings(step, manifest), now)
+
+
+def _with_findings(step: Step, manifest: Manifest) -> dict[str, Any]:
+    """The task's item with what its sandbox found out: how the test command went, what shows that criteria are met."""
+    detail, secrets = dict(step.task.detail), step.parts.secrets
+    if manifest.test is not None:
+        output = redact(manifest.test.output, secrets)
+        detail["test"] = {**manifest.test.model_dump(mode="json"), "output": output[-4_000:]}
+    if manifest.evidence:
+        detail["evidence"] = [
+            {"criterion": row.criterion, "met": row.met, "evidence": redact(row.evidence, secrets)}
+            for row in manifest.evidence
+        ]
+    return detail
 
 
 async def _interrupted(

@@ -9,9 +9,10 @@ from typing import Any
 from app.db.models import Sandbox
 from app.db.sandboxes import find_latest_transcript, get_artifact_bytes, set_sandbox
 from app.domain.ids import SandboxId
-from app.domain.plan import PlannedTask
+from app.domain.plan import CLOSING, PlannedTask
 from app.domain.planning import (
     phase_orders,
+    render_closing_prompt,
     render_planning_continue,
     render_planning_prompt,
     render_planning_system,
@@ -21,6 +22,7 @@ from app.domain.ports import SandboxOrder
 from app.domain.prompt import render_conflict, render_continue, render_prompt, render_system
 from app.domain.states import PhaseState, TaskState
 from sandbox_payload import wire
+from sandbox_payload.wire.evidence import Criterion
 from sandbox_payload.wire.plan import AGENT_PHASES, PhaseName
 from worker.mirrors import mirror_path
 from worker.step import Step
@@ -87,7 +89,17 @@ async def _brief(step: Step, sandbox: Sandbox, session_id: str | None) -> wire.B
         author_email=identity.email, setup_command=setup, test_command=None if planning else test,
         phases=list(phase_orders(AGENT_PHASES)) if planning else [],
         outputs=outputs_of(step) if planning else {},
+        criteria=[] if planning or step.task.key != CLOSING else _criteria(step),
     )  # fmt: skip
+
+
+def _criteria(step: Step) -> list[Criterion]:
+    requirements = outputs_of(step).get(PhaseName.REQUIREMENTS.value, {}).get("requirements", ())
+    return [
+        Criterion(id=one["id"], text=one["text"])
+        for requirement in requirements
+        for one in requirement["criteria"]
+    ]
 
 
 def outputs_of(step: Step) -> dict[str, dict[str, Any]]:
@@ -132,13 +144,18 @@ def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, *, resumed: bool) -
         return render_conflict(step.view, step.task.title, step.task.detail["conflict"])
     if resumed:
         return render_continue(step.view)
-    if not step.task.detail:
+    task = step.task
+    if not task.detail:
         return render_prompt(step.view, repository)
     done = [
         (task.key, task.title, task.summary or "")
         for task in step.tasks
         if task.state is TaskState.COMPLETED and task.key != step.task.key
     ]
+    if task.key == CLOSING:
+        return render_closing_prompt(
+            step.view, repository, outputs_of(step), done, setup=brief.setup_command, test=brief.test_command
+        )
     return render_task_prompt(
         step.view, repository, PlannedTask.of(step.task.detail), outputs_of(step), done,
         setup=brief.setup_command, test=brief.test_command,

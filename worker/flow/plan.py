@@ -12,7 +12,7 @@ from app.db.models import Event, Phase, Sandbox
 from app.db.phases import NewTask, list_phase_events, record_phases, record_tasks, restore_phases
 from app.db.sandboxes import move_sandbox, set_sandbox
 from app.domain.notices import PHASE_FAILED, PLANNING_FAILED, REVISION_FAILED, SYNC_FAILED
-from app.domain.plan import SyncReport, plan_hash, sync_plan
+from app.domain.plan import SyncReport, closing_item, plan_hash, sync_plan
 from app.domain.quality import score_output
 from app.domain.sanitize import sanitize_line
 from app.domain.spec import BadOutput, parse_output
@@ -194,15 +194,10 @@ async def _sync(step: Step, outputs: dict[str, dict[str, Any]], report: SyncRepo
     """The last phase, ours alone: in which order, what serves what, and what are the tasks?"""
     now = step.now()
     items = {item["id"]: item for item in outputs[PhaseName.TASKS.value]["tasks"]}
+    planned = [{**items[task.key], "depends_on": list(task.depends_on)} for task in report.tasks]
     tasks = [
-        NewTask(
-            task.key,
-            at,
-            task.title,
-            task.description,
-            {**items[task.key], "depends_on": list(task.depends_on)},
-        )
-        for at, task in enumerate(report.tasks, 1)
+        NewTask(item["id"], at, item["title"], item["description"], item)
+        for at, item in enumerate([*planned, closing_item(report.order)], 1)
     ]
     async with step.saving(plan_hash=plan_hash(outputs), plan_attempts=0) as session:
         rows = {PhaseName(one.name): one for one in await record_phases(session, step.spec.id, now)}

@@ -49,6 +49,7 @@ async def _show(step: Step, outputs: dict[str, dict[str, Any]], whole: str) -> N
         scores={row.name: row.score for row in step.phases if row.score is not None},
         changes=changes,
         approval_awaited=step.approval_required and spec.approved_hash != whole,
+        approved_label=step.parts.labels.approved,
     )
     crashpoint("plan_comment.before")
     with writing(Urgency.WORK):
