@@ -186,6 +186,7 @@ class Step:
             plan_url=spec.plan_comment_url or "",
             approval_awaited=spec.state is SpecState.AWAITING_APPROVAL,
             approved_by=spec.approved_by or "",
+            questions_url=spec.questions_comment_url or "",
             approved_label=self.parts.labels.approved,
             criteria=self._criteria(),
             test=_test_view(self.tasks),

@@ -151,9 +151,9 @@ def render_questions(spec_id: str, questions: Sequence[QuestionView], assumption
     shelves = ([partial(_question, one) for one in questions], bullets(assumptions))
     asked, assumed = fit(shelves, [80, 20], MAX_BODY - 1_500)
     head = (
-        "❓ A question before the plan is made"
+        "❓ A question about the plan"
         if len(questions) == 1
-        else "❓ Questions before the plan is made"
+        else "❓ Questions about the plan"
     )
     lines = [questions_marker(spec_id), f"### {head}", "", *asked, ""]
     lines += [

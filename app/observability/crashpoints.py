@@ -16,7 +16,7 @@ from pathlib import Path
 from app.domain.steps import StepName
 
 EFFECTS = (
-    "start_commit", "ref", "open_pull", "status", "plan_comment", "check", "mirror", "sandbox", "push", "body", "ready",
+    "start_commit", "ref", "open_pull", "status", "plan_comment", "questions", "check", "mirror", "sandbox", "push", "body", "ready",
     "review_request", "close", "delete_branch", "close_issue", "stop", "delete", "effect.labels", "effect.notice",
     "effect.reaction",
 )  # fmt: skip

@@ -27,6 +27,8 @@ SPEC_COLUMNS = (
     ("plan_shown", JSON),
     ("plan_comment_id", sa.BigInteger()),
     ("plan_comment_url", sa.Text()),
+    ("questions_comment_id", sa.BigInteger()),
+    ("questions_comment_url", sa.Text()),
     ("approved_hash", sa.String(64)),
     ("approved_by", sa.String(100)),
 )

@@ -1,4 +1,5 @@
-"""`python -m app` without the second it takes to load its libraries: a process that has loaded them forks for each.
+"""`python -m app` and `python -m worker` without the second it takes to load their libraries: a process that has loaded
+them forks for each.
 
 What is forked is a process like any other, with arguments, environment, directory and outputs of its own; only its
 modules are there already. What a command loads, and how long that takes, is tested without this.
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 _CHUNK = 1 << 16
-_LOADED = ("app.cli", "app.db", "app.github", "app.queue", "app.web")
+_LOADED = ("app.cli", "app.db", "app.github", "app.queue", "app.web", "worker")
 _ALSO_LOADED = ("app.main", "app.sandbox.select", "rich.table", "uvicorn")
 
 
@@ -76,11 +77,16 @@ class WarmCommands:
             self._process = subprocess.Popen([sys.executable, "-P", __file__], stdin=theirs, process_group=0)
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], directory: Path, *outputs: IO[Any]
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        directory: Path,
+        *outputs: IO[Any],
+        module: str = "app",
     ) -> WarmProcess:
-        """`outputs`: what its standard output and standard error go to."""
+        """`python -m MODULE ARGUMENTS…`; `outputs`: what its standard output and standard error go to."""
         read, write = os.pipe()
-        request = json.dumps([list(arguments), dict(environment), str(directory)]) + "\n"
+        request = json.dumps([module, list(arguments), dict(environment), str(directory)]) + "\n"
         socket.send_fds(self._requests, [request.encode()], [*(one.fileno() for one in outputs), write])
         os.close(write)
         return WarmProcess(os.fdopen(read, "rb", buffering=0))
@@ -106,14 +112,16 @@ def _load() -> None:
     gc.freeze()  # Else collecting in a forked process copies all these pages.
 
 
-def _become(arguments: Sequence[str], environment: Mapping[str, str], directory: str) -> NoReturn:
+def _become(
+    module: str, arguments: Sequence[str], environment: Mapping[str, str], directory: str
+) -> NoReturn:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)
     sys.argv[1:] = arguments
     code: object = 1
     try:
-        runpy.run_module("app", run_name="__main__", alter_sys=True)
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         code = end.code or 0
     except BaseException:

@@ -41,9 +41,7 @@ _SANDBOX_PARTS = {"keeper": _is_keeper, "payload": _is_payload, "agent": _is_age
 
 def restart(world: World, arms: str, **settings: str) -> None:
     """The product anew, with these points armed."""
-    assert world.up is not None
-    world.up.terminate()
-    world.up.wait(timeout=60)
+    world.shut_down()
     world.forget_crashes()
     world.start_up(CRASH_POINTS=arms, **settings)
 

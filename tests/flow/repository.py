@@ -18,7 +18,7 @@ _OPEN_SPEC = """
         (s.concluded_at is null and (
             s.stepped_version < s.version or s.lease_until_at > {now}))
         or (s.state in ('failed', 'cancelled', 'completed') and s.concluded_at is null)
-        or s.state in ('queued', 'implementing')
+        or s.state in ('queued', 'planning', 'implementing')
         or (s.state = 'in_review' and s.pull_ready_at is null)
         or exists (select 1 from sandbox b where b.spec_id = s.id and b.removed_at is null))
 """

@@ -151,6 +151,11 @@ class World:
         self.up = self.spawn("up", ["app", "up"], self.environment | changes)
         self.wait(self._ready, "the start of `issuewright up`")
 
+    def shut_down(self) -> None:
+        assert self.up is not None
+        self.up.terminate()
+        self.up.wait(timeout=60)
+
     def forget_crashes(self) -> None:
         shutil.rmtree(self.home / "state" / "crashed", ignore_errors=True)
 

@@ -206,6 +206,44 @@ async def test_plan_is_revised_before_approval_then_it_is_shown_anew_with_what_c
     assert list(await tasks(bench)) == ["T1", "T2", "T3", "closing"]
 
 
+@pytest.mark.parametrize("label", ["agent:plan", "agent"])
+async def test_questions_only_people_can_answer_are_asked_once_if_somebody_is_to_approve(
+    bench: Bench, label: str
+) -> None:
+    number = start(bench, label)
+    await bench.rest()
+    asking = outputs()
+    asking["explore"]["open_questions"] = [
+        {"id": "Q1", "question": "Which rounding?", "blocking": True},
+        {"id": "Q2", "question": "Which font?", "blocking": False},
+    ]
+    await plan(bench, asking)
+    comments = [text for text in bench.comments(number) if "part=questions" in text]
+    if label == "agent":
+        assert comments == [], "nobody would answer in time"
+        return
+    assert len(comments) == 1
+    assert "Which rounding?" in comments[0]
+    assert "Which font?" not in comments[0]
+    asking["tasks"]["tasks"][0]["title"] = "Write binomial anew"
+    await hand_in_phase(bench, "tasks", asking["tasks"], revision=2)
+    await end_round(bench, 2)
+    await bench.rest()
+    assert "Write binomial anew" in plan_comment(bench, number)
+    assert len([text for text in bench.comments(number) if "part=questions" in text]) == 1
+
+
+async def test_issue_is_edited_after_labeling_then_the_text_of_the_label_event_is_kept_and_shown(
+    bench: Bench,
+) -> None:
+    number = start(bench)
+    bench.github.edit_issue(bench.name, number, "alice", body="Something else entirely.")
+    await bench.rest()
+    assert "Something else" not in prompt(bench)
+    assert "Please." in bench.status(number)
+    assert "Something else" not in bench.status(number)
+
+
 async def test_half_of_a_revision_is_no_plan_yet_and_a_revision_that_fails_leaves_the_plan_as_shown(
     bench: Bench,
 ) -> None:

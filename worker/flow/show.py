@@ -7,12 +7,12 @@ from typing import Any
 
 from app.db.pace import writing
 from app.domain.ids import IssueNumber
-from app.domain.markers import plan_marker
+from app.domain.markers import plan_marker, questions_marker
 from app.domain.pace import Urgency
 from app.domain.plan import plan_hash
-from app.domain.render_plan import diff_plans, render_plan
+from app.domain.render_plan import diff_plans, render_plan, render_questions
 from app.domain.states import SpecState
-from app.domain.view import PlanView
+from app.domain.view import PlanView, QuestionView
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire.plan import AGENT_PHASES
 from worker.flow.approve import begin_work
@@ -28,10 +28,28 @@ async def run(step: Step) -> datetime:
     if spec.plan_shown_hash != whole:
         await _show(step, outputs, whole)
     if step.approval_required and spec.approved_hash != whole:
+        await _ask(step, outputs)
         if spec.state is not SpecState.AWAITING_APPROVAL:
             await step.save(state=SpecState.AWAITING_APPROVAL)
         return step.again()
     return await begin_work(step)
+
+
+async def _ask(step: Step, outputs: dict[str, dict[str, Any]]) -> None:
+    """What only people can answer, once, in one comment. The plan goes on what the agent assumed until they do."""
+    spec = step.spec
+    asked = [one for one in outputs["explore"]["open_questions"] if one["blocking"]]
+    if not asked or spec.questions_comment_id is not None:
+        return
+    questions = [QuestionView(one["id"], one["question"], one["blocking"]) for one in asked]
+    body = render_questions(spec.id, questions, outputs["requirements"]["assumptions"])
+    crashpoint("questions.before")
+    with writing(Urgency.WORK):
+        comment = await step.parts.github.ensure_comment(
+            step.repo, IssueNumber(spec.issue_number), questions_marker(spec.id), body, known_id=None
+        )
+    crashpoint("questions.after")
+    await step.save(questions_comment_id=comment.comment_id, questions_comment_url=comment.html_url or None)
 
 
 async def _show(step: Step, outputs: dict[str, dict[str, Any]], whole: str) -> None:

@@ -69,6 +69,8 @@ class Spec(Base):
     """That plan's outputs by phase, to tell what a newer one changes."""
     plan_comment_id: Mapped[int | None] = mapped_column(BigInteger)
     plan_comment_url: Mapped[str | None] = mapped_column(Text)
+    questions_comment_id: Mapped[int | None] = mapped_column(BigInteger)
+    questions_comment_url: Mapped[str | None] = mapped_column(Text)
     plan_revision: Mapped[int] = mapped_column(default=0, server_default="0")
     """How often a plan was shown."""
     plan_attempts: Mapped[int] = mapped_column(default=0, server_default="0")
