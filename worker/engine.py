@@ -31,6 +31,7 @@ from worker.flow import (
     cancel,
     collect,
     conclude,
+    follow,
     plan,
     provision,
     publish,
@@ -60,6 +61,7 @@ STEPS: Mapping[StepName, StepFunction] = {
     StepName.COLLECT: collect.run,
     StepName.PUBLISH: publish.run,
     StepName.REVIEW: review.run,
+    StepName.FOLLOW: follow.run,
     StepName.CANCEL: cancel.run,
     StepName.CONCLUDE: conclude.run,
 }

@@ -19,7 +19,7 @@ from app.db.specs import Claim, save_spec
 from app.db.tasks import close_tasks, list_tasks
 from app.domain.errors import Gone
 from app.domain.ids import InstallationId, RepoId
-from app.domain.plan import CLOSING, short_hash
+from app.domain.plan import CLOSING, FOLLOW_UP, short_hash
 from app.domain.ports import RepoRef
 from app.domain.repo_settings import EffectiveSettings, RepoSettings, limit_settings
 from app.domain.states import SPEC_LIVE, Flow, PhaseState, SpecState, TaskState
@@ -124,11 +124,18 @@ class Step:
             pull_ready=spec.pull_ready_at is not None,
             tasks=self._task_facts(),
             plan=None if spec.flow is Flow.QUICK else self._plan_facts(),
+            messages_wait=self.messages_wait,
             max_parallel=self.settings.max_parallel_tasks,
         )
 
     def _task_facts(self) -> tuple[TaskFacts, ...]:
-        wanted = [task for task in self.tasks if task.state is not TaskState.CANCELLED]
+        given_up = {TaskState.FAILED, TaskState.CANCELLED}
+        wanted = [
+            task
+            for task in self.tasks
+            if task.state is not TaskState.CANCELLED
+            and not (task.detail.get("kind") == FOLLOW_UP and task.state in given_up)
+        ]
         done = {task.key for task in wanted if task.state is TaskState.COMPLETED}
         return tuple(
             TaskFacts(
@@ -150,7 +157,6 @@ class Step:
             complete=complete and spec.plan_hash is not None,
             shown=shown,
             approved=shown and (not self.approval_required or spec.approved_hash == spec.plan_hash),
-            messages_wait=self.messages_wait,
         )
 
     @property

@@ -134,6 +134,20 @@ async def claim_waiting_messages(
 # ---------------------------------------------------------------- a comment that changes
 
 
+async def give_up_messages(session: AsyncSession, sandbox_id: str) -> None:
+    """What that sandbox has not confirmed is handed to no other one: a run that fails each time would never end."""
+    for state, target in (
+        (MessageState.QUEUED, MessageState.REFUSED),
+        (MessageState.SENT, MessageState.CANCELLED),
+    ):
+        await session.execute(
+            update(Message)
+            .where(Message.sandbox_id == sandbox_id, Message.state == state)
+            .values(state=target)
+            .execution_options(synchronize_session=False)
+        )
+
+
 async def list_messages_of_comment(session: AsyncSession, spec_id: str, comment_id: int) -> Sequence[Message]:
     """Those that came from the comment, the newest first."""
     statement = (

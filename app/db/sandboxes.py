@@ -84,14 +84,25 @@ async def find_latest_transcript(
     session: AsyncSession, spec_id: str, task_id: str | None
 ) -> tuple[Sandbox, Artifact] | None:
     """The newest saved session of a task (with None, of planning), for a sandbox that goes on with it."""
+    return await _find_transcript(session, _of(spec_id, task_id))
+
+
+async def find_last_transcript(session: AsyncSession, spec_id: str) -> tuple[Sandbox, Artifact] | None:
+    """The newest saved session of all tasks of the spec."""
+    return await _find_transcript(session, and_(Sandbox.spec_id == spec_id, Sandbox.task_id.is_not(None)))
+
+
+async def _find_transcript(
+    session: AsyncSession, which: ColumnElement[bool]
+) -> tuple[Sandbox, Artifact] | None:
     statement = (
         select(Sandbox, Artifact)
         .join(
             Artifact,
             and_(Artifact.sandbox_id == Sandbox.id, Artifact.name == "transcript.tar.gz", Artifact.current),
         )
-        .where(_of(spec_id, task_id), Sandbox.session_id.is_not(None))
-        .order_by(Sandbox.attempt.desc())
+        .where(which, Sandbox.session_id.is_not(None))
+        .order_by(Sandbox.created_at.desc(), Sandbox.attempt.desc())
         .limit(1)
     )
     row = (await session.execute(statement)).first()

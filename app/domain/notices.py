@@ -68,6 +68,7 @@ CONFLICT = (
     "its result can't be merged with what other tasks changed meanwhile:\n\n{paths}\n\n"
     "It is kept: `issuewright specs bundle {spec_id}`."
 )
+FOLLOW_UP_FAILED = "What was said last could not be followed; the work is as it was. {reason}"
 PLANNING_FAILED = "The plan did not come about. {reason}"
 REVISION_FAILED = "The change to the plan did not come about; the plan as shown still stands. {reason}"
 SYNC_FAILED = "The parts of the plan do not fit together:\n\n{reasons}"

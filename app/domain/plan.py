@@ -32,6 +32,10 @@ CLOSING = "closing"
 """Key and kind of the last task, which no model plans: the whole is checked against every criterion."""
 
 
+FOLLOW_UP = "follow_up"
+"""Kind of a task that people's words made, after the work was ready for review."""
+
+
 @dataclass(frozen=True)
 class PlannedFile:
     path: str

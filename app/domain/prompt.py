@@ -72,3 +72,13 @@ def render_conflict(view: SpecView, title: str, paths: Sequence[str]) -> str:
         "This is a new sandbox on the branch as it stands now, without your commits. Look at what the others did there, "
         "then do your task again on top of it, keeping their work."
     )
+
+
+def render_follow_up(view: SpecView) -> str:
+    """The first message of a sandbox that goes on because somebody said something about finished work."""
+    return (
+        f"The work on {sanitize_line(view.title, 300)!r} is done and its pull request is open, on branch {view.branch or ''}. "
+        "This is a new sandbox on that branch as it stands now. Somebody who may write to the repository has said "
+        "something since; their words follow as a message of their own. Do what they ask, with as little change as it "
+        "takes, or answer them if they ask a question."
+    )

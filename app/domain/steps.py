@@ -22,6 +22,7 @@ class StepName(StrEnum):
     COLLECT = "collect"
     PUBLISH = "publish"
     REVIEW = "review"
+    FOLLOW = "follow"
     CANCEL = "cancel"
     CONCLUDE = "conclude"
 
@@ -72,8 +73,6 @@ class PlanFacts:
     """People see the plan as it stands."""
     approved: bool
     """Nobody has to approve it, or somebody has."""
-    messages_wait: bool
-    """Somebody said something that no sandbox has."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,8 @@ class SpecFacts:
     tasks: tuple[TaskFacts, ...]
     plan: PlanFacts | None
     """None for a quick one."""
+    messages_wait: bool = False
+    """Somebody said something that no sandbox has."""
     max_parallel: int = 1
 
 
@@ -109,9 +110,9 @@ def decide_step(facts: SpecFacts) -> Next | None:
     if facts.state is SpecState.QUEUED:
         return Next(StepName.ADMIT)
     if facts.state is SpecState.PLANNING and facts.plan is not None:
-        return Next(_decide_planning(facts.plan))
+        return Next(_decide_planning(facts.plan, messages_wait=facts.messages_wait))
     if facts.state is SpecState.AWAITING_APPROVAL and facts.plan is not None:
-        return Next(_decide_awaiting(facts.plan))
+        return Next(_decide_awaiting(facts.plan, messages_wait=facts.messages_wait))
     if facts.state is SpecState.IMPLEMENTING:
         return _decide_implementing(facts)
     if facts.state is SpecState.IN_REVIEW:
@@ -119,29 +120,29 @@ def decide_step(facts: SpecFacts) -> Next | None:
     return None
 
 
-def _decide_planning(plan: PlanFacts) -> StepName:
+def _decide_planning(plan: PlanFacts, *, messages_wait: bool) -> StepName:
     if plan.has_news or (plan.sandbox is not None and plan.sandbox.has_result):
         return StepName.PLAN
-    if _wants_sandbox(plan):
+    if _wants_sandbox(plan, messages_wait=messages_wait):
         return StepName.PROVISION
     return StepName.SHOW if plan.complete else StepName.WATCH
 
 
-def _decide_awaiting(plan: PlanFacts) -> StepName:
+def _decide_awaiting(plan: PlanFacts, *, messages_wait: bool) -> StepName:
     if plan.has_news or (plan.sandbox is not None and plan.sandbox.has_result):
         return StepName.PLAN
     if not plan.shown:
         return StepName.SHOW
-    if not plan.approved and _wants_sandbox(plan):
+    if not plan.approved and _wants_sandbox(plan, messages_wait=messages_wait):
         return StepName.PROVISION
     return StepName.APPROVE
 
 
-def _wants_sandbox(plan: PlanFacts) -> bool:
+def _wants_sandbox(plan: PlanFacts, *, messages_wait: bool) -> bool:
     """Whether one is to be made, or is being made: for what is unfinished, or for what people have said since."""
     if plan.sandbox is not None and plan.sandbox.live:
         return plan.sandbox.starting
-    return plan.messages_wait or not plan.complete
+    return messages_wait or not plan.complete
 
 
 def _decide_implementing(facts: SpecFacts) -> Next | None:
@@ -181,4 +182,4 @@ def _decide_in_review(facts: SpecFacts) -> Next:
         return Next(StepName.COLLECT, handed_in.key)
     if not facts.pull_ready:
         return Next(StepName.PUBLISH)
-    return Next(StepName.REVIEW)
+    return Next(StepName.FOLLOW if facts.messages_wait else StepName.REVIEW)

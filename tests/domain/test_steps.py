@@ -15,7 +15,7 @@ from tests.domain.plans import task_graphs
 RUNNING = SandboxFacts(SandboxState.RUNNING, 0, 0)
 HANDED_IN = SandboxFacts(SandboxState.RUNNING, 1, 0)
 ENDED = SandboxFacts(SandboxState.COMPLETED, 1, 1)
-UNPLANNED = PlanFacts(None, has_news=False, complete=False, shown=False, approved=False, messages_wait=False)
+UNPLANNED = PlanFacts(None, has_news=False, complete=False, shown=False, approved=False)
 PLANNED = replace(UNPLANNED, sandbox=RUNNING, complete=True)
 FACTS = SpecFacts(
     SpecState.IMPLEMENTING, cancel_asked=False, concluded=False, has_branch=True, has_pull=True, pull_ready=False,
@@ -23,41 +23,41 @@ FACTS = SpecFacts(
 )  # fmt: skip
 
 
-def step_of(state: SpecState, plan: PlanFacts) -> StepName | None:
-    following = decide_step(replace(FACTS, state=state, plan=plan))
+def step_of(state: SpecState, plan: PlanFacts, *, said: bool) -> StepName | None:
+    following = decide_step(replace(FACTS, state=state, plan=plan, messages_wait=said))
     return following.step if following else None
 
 
 @pytest.mark.parametrize(
-    ("plan", "step"),
+    ("plan", "said", "step"),
     [
-        (UNPLANNED, StepName.PROVISION),
-        (replace(UNPLANNED, sandbox=SandboxFacts(SandboxState.CREATING, 0, 0)), StepName.PROVISION),
-        (replace(UNPLANNED, sandbox=RUNNING), StepName.WATCH),
-        (replace(UNPLANNED, sandbox=RUNNING, has_news=True), StepName.PLAN),
-        (replace(UNPLANNED, sandbox=HANDED_IN), StepName.PLAN),
-        (replace(UNPLANNED, sandbox=ENDED), StepName.PROVISION),
-        (PLANNED, StepName.SHOW),
-        (replace(PLANNED, sandbox=ENDED, messages_wait=True), StepName.PROVISION),
+        (UNPLANNED, False, StepName.PROVISION),
+        (replace(UNPLANNED, sandbox=SandboxFacts(SandboxState.CREATING, 0, 0)), False, StepName.PROVISION),
+        (replace(UNPLANNED, sandbox=RUNNING), False, StepName.WATCH),
+        (replace(UNPLANNED, sandbox=RUNNING, has_news=True), False, StepName.PLAN),
+        (replace(UNPLANNED, sandbox=HANDED_IN), False, StepName.PLAN),
+        (replace(UNPLANNED, sandbox=ENDED), False, StepName.PROVISION),
+        (PLANNED, False, StepName.SHOW),
+        (replace(PLANNED, sandbox=ENDED), True, StepName.PROVISION),
     ],
 )
-def test_while_planning(plan: PlanFacts, step: StepName) -> None:
-    assert step_of(SpecState.PLANNING, plan) is step
+def test_while_planning(plan: PlanFacts, said: bool, step: StepName) -> None:
+    assert step_of(SpecState.PLANNING, plan, said=said) is step
 
 
 @pytest.mark.parametrize(
-    ("plan", "step"),
+    ("plan", "said", "step"),
     [
-        (replace(PLANNED, shown=True), StepName.APPROVE),
-        (replace(PLANNED, shown=True, approved=True), StepName.APPROVE),
-        (replace(PLANNED, shown=True, has_news=True), StepName.PLAN),
-        (PLANNED, StepName.SHOW),
-        (replace(PLANNED, shown=True, sandbox=ENDED, messages_wait=True), StepName.PROVISION),
-        (replace(PLANNED, shown=True, sandbox=ENDED, messages_wait=True, approved=True), StepName.APPROVE),
+        (replace(PLANNED, shown=True), False, StepName.APPROVE),
+        (replace(PLANNED, shown=True, approved=True), False, StepName.APPROVE),
+        (replace(PLANNED, shown=True, has_news=True), False, StepName.PLAN),
+        (PLANNED, False, StepName.SHOW),
+        (replace(PLANNED, shown=True, sandbox=ENDED), True, StepName.PROVISION),
+        (replace(PLANNED, shown=True, sandbox=ENDED, approved=True), True, StepName.APPROVE),
     ],
 )
-def test_while_approval_is_awaited(plan: PlanFacts, step: StepName) -> None:
-    assert step_of(SpecState.AWAITING_APPROVAL, plan) is step
+def test_while_approval_is_awaited(plan: PlanFacts, said: bool, step: StepName) -> None:
+    assert step_of(SpecState.AWAITING_APPROVAL, plan, said=said) is step
 
 
 def tasks_of(edges: dict[str, list[str]], states: dict[str, TaskState]) -> tuple[TaskFacts, ...]:

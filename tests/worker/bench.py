@@ -18,7 +18,7 @@ from app.db.deliveries import NewDelivery, record_deliveries
 from app.db.effects import list_due_effects
 from app.db.engine import Database
 from app.db.intake import list_waiting
-from app.db.models import Delivery, Sandbox, Spec
+from app.db.models import Delivery, Message, Sandbox, Spec
 from app.db.sandboxes import set_sandbox
 from app.db.specs import list_due, record_fact
 from app.domain.ids import DeliveryId, SandboxId
@@ -176,6 +176,10 @@ class Bench:
     async def deliveries(self) -> list[Delivery]:
         async with self.db.read() as session:
             return list((await session.execute(select(Delivery).order_by(Delivery.received_at))).scalars())
+
+    async def messages(self) -> list[Message]:
+        async with self.db.read() as session:
+            return list((await session.execute(select(Message).order_by(Message.created_at))).scalars())
 
     def writes(self) -> list[dict[str, Any]]:
         return [one for one in self.github.writes() if f"/{self.name}" in one["path"]]

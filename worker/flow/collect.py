@@ -16,6 +16,7 @@ from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
 from app.domain.view import Outcome
 from app.git.merge import Conflicted
 from sandbox_payload.wire import ArtifactName, Manifest
+from worker.flow.follow import is_follow_up, set_aside
 from worker.flow.let_go import let_go
 from worker.flow.lost import MAX_ATTEMPTS
 from worker.flow.rescue import rescue_checkpoint
@@ -67,6 +68,8 @@ async def _go_on(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Taken,
     if failed:
         tail = "" if untouched else " What it had done by then is on the branch."
         text = failure_text(manifest, step.parts.secrets)
+        if is_follow_up(step.task):
+            return await set_aside(step, text + tail)
         return await step.end(SpecState.FAILED, Outcome.FAILED, _of_task(step) + text + tail)
     if any(task.state not in {TaskState.COMPLETED, TaskState.CANCELLED} for task in step.tasks):
         await let_go(step, sandbox, None)  # others follow; the last one waits for what people say

@@ -11,6 +11,7 @@ from app.domain.notices import SANDBOX_LOST
 from app.domain.ports import SandboxSight
 from app.domain.states import SandboxState, SpecState, TaskState
 from app.domain.view import Outcome
+from worker.flow.follow import is_follow_up, set_aside
 from worker.flow.rescue import rescue_checkpoint
 from worker.step import Step
 
@@ -47,7 +48,10 @@ async def give_up_or_retry(step: Step, sandbox: Sandbox, sight: SandboxSight) ->
                 await move_task(session, step.task.id, TaskState.FAILED, now, reason=reason)
             await move_task(session, step.task.id, TaskState.PENDING, now, reason=reason)
     if final:
-        return await step.end(SpecState.FAILED, Outcome.FAILED, SANDBOX_LOST.format(reason=reason))
+        text = SANDBOX_LOST.format(reason=reason)
+        if is_follow_up(step.task):
+            return await set_aside(step, text)
+        return await step.end(SpecState.FAILED, Outcome.FAILED, text)
     return step.later(min(2**step.task.attempts, 20))
 
 

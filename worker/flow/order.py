@@ -7,9 +7,9 @@ import hmac
 from typing import Any
 
 from app.db.models import Sandbox
-from app.db.sandboxes import find_latest_transcript, get_artifact_bytes, set_sandbox
+from app.db.sandboxes import find_last_transcript, find_latest_transcript, get_artifact_bytes, set_sandbox
 from app.domain.ids import SandboxId
-from app.domain.plan import CLOSING, PlannedTask
+from app.domain.plan import CLOSING, FOLLOW_UP, PlannedTask
 from app.domain.planning import (
     phase_orders,
     render_closing_prompt,
@@ -19,7 +19,7 @@ from app.domain.planning import (
     render_task_prompt,
 )
 from app.domain.ports import SandboxOrder
-from app.domain.prompt import render_conflict, render_continue, render_prompt, render_system
+from app.domain.prompt import render_conflict, render_continue, render_follow_up, render_prompt, render_system
 from app.domain.states import PhaseState, TaskState
 from sandbox_payload import wire
 from sandbox_payload.wire.evidence import Criterion
@@ -142,6 +142,8 @@ def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, *, resumed: bool) -
         )  # fmt: skip
     if step.task.detail.get("conflict"):
         return render_conflict(step.view, step.task.title, step.task.detail["conflict"])
+    if step.task.detail.get("kind") == FOLLOW_UP:
+        return render_follow_up(step.view)
     if resumed:
         return render_continue(step.view)
     task = step.task
@@ -166,6 +168,8 @@ async def _saved_session(step: Step, sandbox: Sandbox) -> tuple[str, bytes] | No
     """The session of an earlier attempt whose work this one stands on."""
     async with step.parts.db.read() as session:
         found = await find_latest_transcript(session, sandbox.spec_id, sandbox.task_id)
+        if found is None and sandbox.task_id is not None and step.task.detail.get("kind") == FOLLOW_UP:
+            found = await find_last_transcript(session, sandbox.spec_id)
         if found is None or found[0].id == sandbox.id or found[0].session_id is None:
             return None
         data = await get_artifact_bytes(session, found[1].id)

@@ -17,6 +17,7 @@ from app.domain.states import SANDBOX_LIVE, PhaseState, SandboxState, SpecState,
 from app.domain.view import Outcome
 from app.git.command import GitFailed, GitTimedOut
 from app.observability.crashpoints import crashpoint
+from worker.flow.follow import is_follow_up, set_aside
 from worker.flow.lost import MAX_ATTEMPTS, give_up_or_retry, handed_in_meanwhile
 from worker.flow.mirror import mirror_ready
 from worker.flow.order import DEADLINE_MARGIN_S, make_order, sandbox_token
@@ -37,6 +38,8 @@ async def run(step: Step) -> datetime:
             detail = (
                 f"No sandbox came in {MAX_ATTEMPTS} attempts ({sandbox.reason if sandbox else 'unknown'})."
             )
+            if not planning and is_follow_up(step.task):
+                return await set_aside(step, detail)
             return await step.end(SpecState.FAILED, Outcome.FAILED, detail)
         sandbox = await _record(step, planning=planning)
     patience_s = PATIENCE_S if planning or step.spec.pull_number else PATIENCE_BEFORE_PULL_S

@@ -1,0 +1,64 @@
+"""What people say when the work is ready for review and no sandbox is there any more."""
+
+from __future__ import annotations
+
+from app.domain.states import MessageState, SpecState
+from tests.worker.bench import Bench
+from tests.worker.planning import brief
+from tests.worker.test_life import start
+
+
+async def ready_without_sandbox(bench: Bench) -> int:
+    number = await start(bench)
+    await bench.upload("transcript.tar.gz", b"session")
+    await bench.hand_in(session_id="s-1")
+    await bench.rest()
+    bench.sandboxes.end(bench.sandboxes.newest.name, 0)
+    await bench.pass_time(15)
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    assert bench.sandboxes.sights == {}
+    return number
+
+
+async def test_somebody_comments_days_later_then_a_new_sandbox_goes_on_in_the_saved_session(
+    bench: Bench,
+) -> None:
+    number = await ready_without_sandbox(bench)
+    await bench.pass_time(2 * 86_400, 43_200)
+    head = bench.github.pulls(bench.name)[0]["head"]["sha"]
+    bench.github.comment(bench.name, number, "alice", "Please also add a changelog.")
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.IMPLEMENTING
+    assert brief(bench).resume_session_id == "s-1"
+    assert bench.sandboxes.newest.start_sha == head
+    messages = await bench.messages()
+    assert [(one.content, one.state) for one in messages] == [
+        ("Please also add a changelog.", MessageState.QUEUED)
+    ]
+    assert messages[0].sandbox_id == bench.sandboxes.newest.sandbox_id
+    await bench.hand_in(text="changelog\n")
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    assert bench.github.pulls(bench.name)[0]["head"]["sha"] != head
+    assert len(bench.github.pulls(bench.name)) == 1
+
+
+async def test_follow_up_fails_then_the_work_stays_ready_and_it_is_said(bench: Bench) -> None:
+    number = await ready_without_sandbox(bench)
+    bench.github.comment(bench.name, number, "alice", "Rewrite everything.")
+    await bench.rest()
+    await bench.hand_in(text="half\n", status="failed", reason="budget")
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    assert "could not be followed" in bench.status(number)
+    assert not bench.github.pulls(bench.name)[0]["draft"]
+
+
+async def test_comment_reaches_a_sandbox_that_still_waits_and_makes_no_new_one(bench: Bench) -> None:
+    number = await start(bench)
+    await bench.hand_in()
+    await bench.rest()
+    bench.github.comment(bench.name, number, "carol", "One more thing.")
+    await bench.rest()
+    assert len(bench.sandboxes.orders) == 1
+    assert [one.content for one in await bench.messages()] == ["One more thing."]

@@ -1,0 +1,50 @@
+"""Somebody said something after the work was ready for review and no sandbox is there any more: one more task for it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from app.db.messages import give_up_messages
+from app.db.models import Task
+from app.db.phases import record_follow_up
+from app.db.tasks import move_task
+from app.domain.notices import FOLLOW_UP_FAILED
+from app.domain.plan import FOLLOW_UP
+from app.domain.states import SpecState, TaskState
+from worker.step import Step
+
+
+async def run(step: Step) -> datetime:
+    """In review → implementing. What was said waits for the sandbox of the new task, and is handed to it when its row
+    is made.
+    """
+    spec = step.spec
+    number = sum(is_follow_up(task) for task in step.tasks) + 1
+    item = {
+        "id": f"F{number}",
+        "title": "Follow what was said about the result",
+        "description": "What people said after the work was ready for review.",
+        "kind": FOLLOW_UP,
+        "files": [],
+        "criteria": [],
+        "requirements": [],
+        "depends_on": [],
+        "estimate_hours": 1.0,
+    }
+    async with step.saving(state=SpecState.IMPLEMENTING, pull_ready_at=None) as session:
+        step.tasks.append(await record_follow_up(session, spec.id, item, step.now()))
+    return step.again()
+
+
+def is_follow_up(task: Task) -> bool:
+    return task.detail.get("kind") == FOLLOW_UP
+
+
+async def set_aside(step: Step, text: str) -> datetime:
+    """A follow-up that failed takes nothing from the work that is ready for review; it is said, and that is all."""
+    async with step.saving(notes=[*step.spec.notes, FOLLOW_UP_FAILED.format(reason=text)]) as session:
+        await move_task(session, step.task.id, TaskState.FAILED, step.now())
+        if step.sandbox is not None:
+            await give_up_messages(session, step.sandbox.id)
+    step.task.state = TaskState.FAILED
+    return step.again()
