@@ -1,4 +1,4 @@
-"""`make bench`: every measurement, as a table or with `--json` as one object. Takes about three minutes; ends by itself."""
+"""`make bench`: every measurement, as a table or with `--json` as one object. Takes about four minutes; ends by itself."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from bench import receiver, run
+from bench import planning, receiver, run
 from bench.figures import Figure, render_table
 
 Measurements = Mapping[str, Callable[[], list[Figure]]]
 MEASUREMENTS: Measurements = {
     "receiver": receiver.measure,
     "run": lambda: asyncio.run(run.measure()),
+    "planning": lambda: asyncio.run(planning.measure()),
 }
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.planning import measure_sixty_tasks
 from bench.run import measure_floor, resident_mb, simulated_model
 from tests.bench.left import children
 
@@ -29,3 +30,7 @@ def test_memory_then_by_what_the_children_run() -> None:
         worker.communicate()
     assert {"web", "worker"} <= set(found)
     assert all(1 < found[role] < 100 for role in ("web", "worker"))
+
+
+async def test_plan_of_sixty_tasks_then_a_time_of_our_own() -> None:
+    assert 0 < await measure_sixty_tasks(2) < 10_000
