@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from app.cli.root import app
 from app.domain.errors import SettingsError
+from app.domain.repo_settings import RepoSettings
 from app.sandbox.select import make_sandboxes
 from app.settings import Settings
 from tests.docs.markdown import ROOT
@@ -71,3 +72,9 @@ def has_provider(name: str) -> bool:
 def test_the_readme_names_make_targets_that_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"make ([a-z-]+)", README)) - targets <= {"and"}
+
+
+def test_the_page_about_repository_settings_names_every_key() -> None:
+    page = (ROOT / "docs" / "repository-settings.md").read_text()
+    named = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE))))
+    assert named == set(RepoSettings.model_fields)
