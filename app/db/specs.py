@@ -11,7 +11,7 @@ from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
-from app.db.models import CheckRun, Phase, Spec, Task
+from app.db.models import CheckRun, Phase, Sandbox, Spec, Task
 from app.domain.errors import Fenced
 from app.domain.ids import SpecId, new_spec_id, new_task_id
 from app.domain.replies import RetryRefusal, RetryRefused
@@ -300,8 +300,9 @@ async def record_retry(
         return RetryRefused(RetryRefusal.NOT_FOUND)
     if spec.state is SpecState.COMPLETED:
         return RetryRefused(RetryRefusal.DONE)
-    if await find_live_spec(session, spec.repo_id, spec.issue_number) is not None:
-        return RetryRefused(RetryRefusal.AT_WORK)
+    live = await find_live_spec(session, spec.repo_id, spec.issue_number)
+    if live is not None:
+        return RetryRefused(RetryRefusal.AT_WORK, state=live.state)
     if spec.concluded_at is None:
         return RetryRefused(RetryRefusal.ENDING)
     refused = await _reset_phases(session, spec, phase, now)
@@ -324,6 +325,16 @@ async def record_retry(
         update(Task)
         .where(Task.spec_id == spec_id, Task.state.in_({TaskState.FAILED, TaskState.CANCELLED}))
         .values(state=TaskState.PENDING, attempts=0, reason=None, updated_at=now)
+    )
+    # How the planning sandbox of that try ended is told; left to be collected, it would end this one as well.
+    await session.execute(
+        update(Sandbox)
+        .where(
+            Sandbox.spec_id == spec_id,
+            Sandbox.task_id.is_(None),
+            Sandbox.manifest_round > Sandbox.collected_round,
+        )
+        .values(collected_round=Sandbox.manifest_round, updated_at=now)
     )
     return None
 

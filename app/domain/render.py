@@ -120,10 +120,12 @@ def _agent_line(view: SpecView) -> str:
     agent = view.agent
     if agent is None:
         return ""
-    words = [agent.activity]
+    has_ended = view.state in {"failed", "cancelled", "completed"}
+    activity = "ended" if has_ended else agent.activity
+    words = [activity]
     if agent.tools:
         words.append(f"{agent.tools} tool call{'s' if agent.tools != 1 else ''}")
-    if agent.last_tool and agent.activity == "working":
+    if agent.last_tool and activity == "working":
         words.append(f"now `{sanitize_line(agent.last_tool, 60).replace('`', '')}`")
     if view.cost_usd >= 0.005:
         words.append(f"${view.cost_usd:.2f}")

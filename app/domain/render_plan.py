@@ -150,11 +150,7 @@ def render_questions(spec_id: str, questions: Sequence[QuestionView], assumption
     """The one comment that asks people what the agent can't decide; `assumptions` hold if nobody answers."""
     shelves = ([partial(_question, one) for one in questions], bullets(assumptions))
     asked, assumed = fit(shelves, [80, 20], MAX_BODY - 1_500)
-    head = (
-        "❓ A question about the plan"
-        if len(questions) == 1
-        else "❓ Questions about the plan"
-    )
+    head = "❓ A question about the plan" if len(questions) == 1 else "❓ Questions about the plan"
     lines = [questions_marker(spec_id), f"### {head}", "", *asked, ""]
     lines += [
         "Someone with write access answers in a comment here, in plain words; the id says which one is meant."

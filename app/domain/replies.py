@@ -39,10 +39,11 @@ class RetryRefusal(StrEnum):
 
 @dataclass(frozen=True)
 class RetryRefused:
-    """`phases`: those that can be named, for the last two reasons."""
+    """`phases`: those that can be named, for the last two reasons. `state`: of the live spec, for AT_WORK."""
 
     reason: RetryRefusal
     phases: tuple[str, ...] = ()
+    state: SpecState | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,8 @@ def render_retry_refused(refused: RetryRefused) -> str:
         return f"{why} You can name {_listed(refused.phases)}."
     if refused.reason is RetryRefusal.DONE:
         return "Nothing to try again: this work has ended well. For more work, label an issue."
+    if refused.state in {SpecState.AWAITING_APPROVAL, SpecState.IN_REVIEW, SpecState.PAUSED}:
+        return f"Nothing has failed, so there is nothing to try again. {_STATES[refused.state]}"
     return "Nothing to try again: it is at work now."
 
 

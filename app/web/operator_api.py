@@ -13,7 +13,8 @@ from app.db.models import Artifact
 from app.db.operator_views import find_spec_row
 from app.db.specs import record_cancel, record_retry
 from app.domain.ids import SpecId
-from app.domain.states import SPEC_LIVE, Flow, SpecState
+from app.domain.replies import RetryRefusal, RetryRefused
+from app.domain.states import SPEC_LIVE, SpecState
 from app.queue.jobs import JobName
 from app.web.body import JsonBody, json_body
 from app.web.operator_auth import (
@@ -139,15 +140,9 @@ async def execute_spec(
             raise Problem(
                 409, f"the spec is {spec.state.value}; only a failed or cancelled one can be executed"
             )
-        # No phase of a spec has been finished before its plan is stored, so the first one is the only start.
-        if ask.resume_from_phase is not None and (
-            spec.flow is Flow.QUICK or ask.resume_from_phase != PHASES[0]
-        ):
-            raise Problem(422, "that phase is later than the first unfinished one")
-        if await record_retry(session, spec.id, parts.clock()) is not None:
-            raise Problem(
-                409, "the spec can't start now: its end is still being written, or its issue has another one"
-            )
+        refused = await record_retry(session, spec.id, parts.clock(), ask.resume_from_phase)
+        if refused is not None:
+            raise _refusal(refused)
         await session.refresh(spec)
     parts.spawn(parts.doorbell.ring(JobName.ADVANCE, spec.id, spec.version))
     return ExecuteReceipt(
@@ -156,6 +151,19 @@ async def execute_spec(
         current_phase=ask.resume_from_phase,
         sandbox_id=None,
         message="queued; a worker starts it in a sandbox",
+    )
+
+
+def _refusal(refused: RetryRefused) -> Problem:
+    if refused.reason is RetryRefusal.LATER_PHASE:
+        return Problem(
+            422,
+            f"that phase is later than the first unfinished one; possible are {', '.join(refused.phases)}",
+        )
+    if refused.reason is RetryRefusal.UNKNOWN_PHASE:
+        return Problem(422, "this spec is done without planning, so no phase can be named")
+    return Problem(
+        409, "the spec can't start now: its end is still being written, or its issue has another one"
     )
 
 

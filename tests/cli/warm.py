@@ -36,7 +36,9 @@ class WarmProcess:
 
     def __init__(self, news: IO[bytes]) -> None:
         self._news = news
-        self.pid = int(news.readline())
+        told = news.readline()
+        assert told, "the process that forks has ended: see its standard error"
+        self.pid = int(told)
         self.returncode: int | None = None
         self.cpu_s = 0.0
         """Known when it has ended."""
@@ -104,7 +106,8 @@ def _load() -> None:
     for name in _LOADED:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
-            importlib.import_module(found.name)
+            if not found.name.endswith(".__main__"):
+                importlib.import_module(found.name)
     for name in _ALSO_LOADED:
         importlib.import_module(name)
     assert threading.active_count() == 1

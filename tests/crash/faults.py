@@ -12,8 +12,6 @@ from pathlib import Path
 
 import redis
 
-from app.queue.embedded import SOCKET_NAME
-from app.queue.runtime_dir import runtime_path
 from tests.flow.repository import Repository
 from tests.flow.world import World
 
@@ -56,7 +54,11 @@ def settle(world: World, kit: Repository, *, faulted_at: float | None = None) ->
     ended = time.time()
     marks = [path.stat().st_mtime for path in (world.home / "state" / "crashed").glob("*")]
     began = faulted_at if faulted_at is not None else max(marks, default=ended)
-    taken_s = max(0.0, ended - began)
+    return within_limit(max(0.0, ended - began))
+
+
+def within_limit(taken_s: float) -> float:
+    """`taken_s`; fails when it is too long."""
     limit_s = SETTLE_S * _load_factor()
     assert taken_s <= limit_s, f"settled in {taken_s:.1f} s, allowed are {limit_s:.0f} s"
     return taken_s
@@ -83,12 +85,8 @@ def go_on(pid: int) -> None:
 
 
 def kill_part(world: World, part: str) -> None:
-    """web, worker or redis; a Redis comes back empty."""
+    """web, worker or redis; the Redis comes back empty."""
     pid = world.children().get(part)
-    if part == "redis":
-        for path in (world.home / "state" / "redis").rglob("*"):
-            if path.is_file():
-                path.unlink()
     if pid is not None:  # None: dead of the blow before, and not back yet
         os.kill(pid, signal.SIGKILL)
 
@@ -128,8 +126,7 @@ def _state(pid: int) -> str:
 
 
 def flush_redis(world: World) -> None:
-    home = world.home / "state"
-    with redis.Redis(unix_socket_path=str(runtime_path(home, SOCKET_NAME) / SOCKET_NAME)) as client:
+    with redis.Redis.from_url(world.environment["REDIS_URL"]) as client:
         client.flushall()
 
 

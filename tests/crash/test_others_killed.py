@@ -16,8 +16,7 @@ from tests.flow.world import World
 pytestmark = pytest.mark.crash
 
 VICTIMS = ("web", "redis")
-PER_RUN = 10
-"""Every other one kills the same process: its supervisor waits longer each time it dies."""
+PER_RUN = 22
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=VICTIMS)

@@ -15,13 +15,16 @@ from tests.flow.world import World
 
 pytestmark = pytest.mark.crash
 
-PER_RUN = 5
-"""The supervisor waits twice as long each time a process dies soon again: more would be slower, fewer too."""
+PER_RUN = 15
 
 DELIVERED = ("admit", "branch", "provision", "collect", "publish", "review", "start_commit", "ref", "open_pull", "pull",
              "status", "check", "mirror", "sandbox", "push", "body", "ready", "review_request", "claim", "commit", "release",
              "intake")  # fmt: skip
 """What a run that delivers passes through. The others have runs of their own below."""
+
+
+PLANNED = ("plan", "plan_comment", "questions", "show", "approve", "effect.reaction")
+"""What only a planned run passes through (test_planning_killed.py)."""
 
 
 def delivering_points() -> list[str]:
@@ -115,7 +118,7 @@ def test_worker_killed_while_it_cancels(world: World, request: pytest.FixtureReq
 def test_worker_killed_while_it_makes_labels_and_refuses_a_stranger(
     world: World, request: pytest.FixtureRequest
 ) -> None:
-    points = tuple(sorted(point for point in WORKER_POINTS if point.startswith("effect.")))
+    points = ("effect.labels.before", "effect.labels.after", "effect.notice.before", "effect.notice.after")
     restart(world, armed(points))
     kit = world.new_repository()
     kit.install()
@@ -163,20 +166,27 @@ def test_worker_killed_while_it_closes_the_issue_of_a_merged_pull_request(
     note_all(request, points, settled_s)
 
 
+def test_worker_killed_while_it_takes_up_what_was_said_about_finished_work(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    points = ("follow.before", "follow.after")
+    restart(world, armed(points))
+    kit = world.repository()
+    write = {"name": "Bash", "input": {"command": "echo more >> README.md"}}
+    turn = [{"tool_use": [write]}, {"text": "Done."}]
+    world.script("crash-follow", turn, turn)
+    number = kit.run("crash-follow")
+    first = kit.pull()["head"]["sha"]
+    world.github.comment(kit.name, number, "carol", "And once more, please.")
+    world.wait(lambda: world.crashed() == set(points), "both deaths")
+    settled_s = settle(world, kit)
+    assert_one_of_each(kit, number)
+    assert kit.pull()["head"]["sha"] != first
+    note_all(request, points, settled_s)
+
+
 def test_every_point_of_the_worker_has_a_run() -> None:
-    elsewhere = {
-        "watch",
-        "conclude",
-        "close",
-        "delete_branch",
-        "close_issue",
-        "stop",
-        "delete",
-        "concluded",
-        "cancel",
-        "effect.labels",
-        "effect.notice",
-        "lease",
-    }
+    elsewhere = {"watch", "conclude", "close", "delete_branch", "close_issue", "stop", "delete", "concluded", "cancel",
+                 "effect.labels", "effect.notice", "lease", "follow", *PLANNED}  # fmt: skip
     assert {point.rsplit(".", 1)[0] for point in WORKER_POINTS} == {*DELIVERED, *elsewhere}
     assert set(StepName) <= {*DELIVERED, *elsewhere}

@@ -13,7 +13,9 @@ from markdown_it import MarkdownIt
 from app.domain.render import headline, render_check, render_status
 from app.domain.render_planning import duration
 from app.domain.render_pull import render_pull_body
+from app.domain.replies import RetryRefusal, RetryRefused, render_retry_refused
 from app.domain.sanitize import MAX_BODY, size
+from app.domain.states import SpecState
 from app.domain.view import AgentView, Outcome, PhaseView, SpecView, TaskView, without_counters
 from tests.domain.test_render_plan import HOSTILE, texts
 from tests.domain.test_texts import fences_closed
@@ -71,6 +73,25 @@ def test_failed_phase_tells_what_is_missing() -> None:
     assert "  - and 2 more findings\n" in status
     assert "@team" not in status
     assert "comment `/agent retry`, or set the label again" in status
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled", "completed"])
+def test_after_the_end_no_agent_is_at_work(state: str) -> None:
+    status = render_status(planned(state, outcome=Outcome.FAILED))
+    assert "| Agent | ended, 3 tool calls" in status
+    assert "now `Bash`" not in status
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (SpecState.AWAITING_APPROVAL, "The plan waits for approval"),
+        (SpecState.IN_REVIEW, "It is built and in review"),
+        (SpecState.IMPLEMENTING, "it is at work now"),
+    ],
+)
+def test_retry_of_what_has_not_failed_says_how_it_stands(state: SpecState, words: str) -> None:
+    assert words in render_retry_refused(RetryRefused(RetryRefusal.AT_WORK, state=state))
 
 
 def test_approval_awaited_says_what_and_how_to_answer() -> None:

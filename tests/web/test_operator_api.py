@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 
 from app.db.models import Message, Process, Spec, Task
-from app.domain.states import SandboxState, SpecState, TaskState
+from app.db.phases import record_phases
+from app.domain.states import Flow, PhaseState, SandboxState, SpecState, TaskState
 from app.queue.jobs import JobName
 from tests.web.conftest import OPERATOR, T0, add_sandbox, add_spec, bearer, event, get_row
 
@@ -351,3 +352,20 @@ async def test_execute_impossible_then_404_409_or_422(world, http):
         assert (await http.post(path, json=body)).status_code == 422
     await add_spec(world, 10, issue_number=9, trigger_key="again", state=SpecState.IMPLEMENTING)
     assert (await http.post(path)).status_code == 409
+
+
+async def test_execute_from_a_phase_then_it_and_all_after_it_are_done_anew(world, http):
+    spec_id = await add_spec(world, 1, state=SpecState.FAILED, flow=Flow.FULL, concluded_at=T0, ended_at=T0)
+    async with world.database.write() as session:
+        for row in await record_phases(session, spec_id, T0):
+            done = row.name in {"explore", "requirements", "design"}
+            row.state = PhaseState.COMPLETED if done else PhaseState.FAILED
+    path = f"/api/v1/specs/{spec_id}/execute"
+    later = await http.post(path, json={"resume_from_phase": "sync"})
+    assert later.status_code == 422
+    assert "explore, requirements, design, tasks" in later.json()["detail"]
+    answer = await http.post(path, json={"resume_from_phase": "design"})
+    assert answer.status_code == 202
+    assert answer.json()["current_phase"] == "design"
+    shown = (await http.get(f"/api/v1/specs/{spec_id}")).json()["phases"]
+    assert [row["state"] for row in shown] == ["completed", "completed", "pending", "pending", "pending"]

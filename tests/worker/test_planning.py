@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.db.sandboxes import set_sandbox
+from app.db.specs import record_retry
 from app.db.tasks import move_task
 from app.domain.states import PhaseState, SandboxState, SpecState, TaskState
 from tests.worker.bench import Bench
@@ -160,6 +161,26 @@ async def test_phase_fails_in_the_sandbox_then_people_read_what_is_missing_and_a
     assert (await bench.spec()).state is SpecState.FAILED
     assert "T1 and T2 wait for each other" in bench.status(number)
     assert "after 3 attempts" in bench.status(number)
+
+
+async def test_phase_fails_before_its_result_comes_then_the_first_retry_starts_a_new_sandbox(
+    bench: Bench,
+) -> None:
+    number = start(bench)
+    await bench.rest()
+    await hand_in_phase(bench, "explore")
+    await report(bench, "spec.phase_failed", phase="requirements", attempts=3, findings=["No criteria."])
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.FAILED
+    await end_round(bench, status="failed", reason="phase_failed", detail="requirements")
+    await bench.rest()
+    before = bench.sandboxes.newest.sandbox_id
+    async with bench.db.write() as session:
+        assert await record_retry(session, (await bench.spec()).id, bench.clock()) is None
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.PLANNING, bench.status(number)
+    assert bench.sandboxes.newest.sandbox_id != before
+    assert (await phases(bench))["explore"].state is PhaseState.COMPLETED
 
 
 async def test_asked_to_wait_then_nothing_is_built_before_somebody_approves(bench: Bench) -> None:

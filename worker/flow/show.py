@@ -11,6 +11,7 @@ from app.domain.markers import plan_marker, questions_marker
 from app.domain.pace import Urgency
 from app.domain.plan import plan_hash
 from app.domain.render_plan import diff_plans, render_plan, render_questions
+from app.domain.secrets_scan import redact
 from app.domain.states import SpecState
 from app.domain.view import PlanView, QuestionView
 from app.observability.crashpoints import crashpoint
@@ -42,7 +43,9 @@ async def _ask(step: Step, outputs: dict[str, dict[str, Any]]) -> None:
     if not asked or spec.questions_comment_id is not None:
         return
     questions = [QuestionView(one["id"], one["question"], one["blocking"]) for one in asked]
-    body = render_questions(spec.id, questions, outputs["requirements"]["assumptions"])
+    body = redact(
+        render_questions(spec.id, questions, outputs["requirements"]["assumptions"]), step.parts.secrets
+    )
     crashpoint("questions.before")
     with writing(Urgency.WORK):
         comment = await step.parts.github.ensure_comment(
@@ -75,7 +78,7 @@ async def _show(step: Step, outputs: dict[str, dict[str, Any]], whole: str) -> N
             step.repo,
             IssueNumber(spec.issue_number),
             plan_marker(spec.id),
-            render_plan(plan),
+            redact(render_plan(plan), step.parts.secrets),
             known_id=spec.plan_comment_id,
         )
     crashpoint("plan_comment.after")
