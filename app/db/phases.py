@@ -30,6 +30,12 @@ async def list_phases(session: AsyncSession, spec_id: str) -> list[Phase]:
     return sorted(rows, key=lambda row: order.index(PhaseName(row.name)))
 
 
+async def find_unfinished_phase(session: AsyncSession, spec_id: str) -> str | None:
+    """The first phase that has no output that passed; None when all have."""
+    done = {row.name for row in await list_phases(session, spec_id) if row.state is PhaseState.COMPLETED}
+    return next((name.value for name in PhaseName if name.value not in done), None)
+
+
 async def record_phases(session: AsyncSession, spec_id: str, now: datetime) -> list[Phase]:
     """The rows of a spec's phases, pending where they are new; in their order."""
     known = {row.name: row for row in await list_phases(session, spec_id)}

@@ -11,10 +11,11 @@ from fastapi.responses import StreamingResponse
 from app.db.artifacts import find_chunk, find_spec_artifact
 from app.db.models import Artifact
 from app.db.operator_views import find_spec_row
+from app.db.phases import find_unfinished_phase
 from app.db.specs import record_cancel, record_retry
 from app.domain.ids import SpecId
 from app.domain.replies import RetryRefusal, RetryRefused
-from app.domain.states import SPEC_LIVE, SpecState
+from app.domain.states import SPEC_LIVE, Flow, SpecState
 from app.queue.jobs import JobName
 from app.web.body import JsonBody, json_body
 from app.web.operator_auth import (
@@ -41,12 +42,13 @@ from app.web.operator_reads import read_spec, read_specs, read_task, read_tasks
 from app.web.parts import Parts, PartsOf
 from app.web.problems import Problem, problems
 from sandbox_payload.wire import ArtifactName
+from sandbox_payload.wire.plan import PhaseName
 
 router = APIRouter(
     prefix="/api/v1", tags=["operator"], dependencies=[Depends(require_operator)], responses=OPERATOR_PROBLEMS
 )
 
-PHASES = ("explore", "requirements", "design", "tasks", "sync")
+PHASES = tuple(name.value for name in PhaseName)
 _BUNDLES = (ArtifactName.RESULT.value, ArtifactName.CHECKPOINT.value)
 
 
@@ -144,11 +146,12 @@ async def execute_spec(
         if refused is not None:
             raise _refusal(refused)
         await session.refresh(spec)
+        phase = None if spec.flow is Flow.QUICK else await find_unfinished_phase(session, spec.id)
     parts.spawn(parts.doorbell.ring(JobName.ADVANCE, spec.id, spec.version))
     return ExecuteReceipt(
         spec_id=spec.id,
         status="queued",
-        current_phase=ask.resume_from_phase,
+        current_phase=phase,
         sandbox_id=None,
         message="queued; a worker starts it in a sandbox",
     )
