@@ -115,7 +115,7 @@ class Submissions:
 
     def note_missing(self, phase: PhaseName) -> None:
         """A turn has ended without an accepted output."""
-        message = f"The turn ended without an accepted call of {full_name(phase)}."
+        message = "The agent ended its turn without handing it in."
         self._refuse(phase, [Finding(rule="not_handed_in", message=message)])
 
     def settle(self) -> None:

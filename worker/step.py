@@ -34,6 +34,7 @@ from app.domain.view import (
     TaskView,
 )
 from app.observability.crashpoints import crashpoint
+from sandbox_payload.wire.plan import AGENT_PHASES, PhaseName
 from worker.parts import Parts
 
 SLOW = timedelta(minutes=10)
@@ -107,6 +108,15 @@ class Step:
         if self.spec.settings:
             return EffectiveSettings.model_validate(self.spec.settings)
         return limit_settings(RepoSettings(), self.parts.limits.operator, self.parts.limits.models)[0]
+
+    @property
+    def outputs(self) -> dict[str, dict[str, Any]]:
+        """What the agent's phases came to that are done, by phase."""
+        return {
+            row.name: row.output
+            for row in self.phases
+            if row.name in AGENT_PHASES and row.state is PhaseState.COMPLETED and row.output is not None
+        }
 
     @property
     def approval_required(self) -> bool:
@@ -206,7 +216,7 @@ class Step:
         if closing is None or closing.state is not TaskState.COMPLETED:
             return ()
         rows = {row["criterion"]: row for row in closing.detail.get("evidence", ())}
-        outputs = next((phase.output or {} for phase in self.phases if phase.name == "requirements"), {})
+        outputs = self.outputs.get(PhaseName.REQUIREMENTS.value, {})
         return tuple(
             CriterionView(
                 one["id"],

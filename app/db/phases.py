@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import delete, func, select
@@ -128,7 +128,8 @@ async def record_tasks(session: AsyncSession, spec_id: str, tasks: Sequence[NewT
                 Task(
                     id=new_task_id(), spec_id=spec_id, key=new.key, position=new.position, title=new.title,
                     description=new.description, detail=new.detail, state=TaskState.PENDING, attempts=0,
-                    created_at=now, updated_at=now,
+                    # Lists show the newest first, and these in the plan's order.
+                    created_at=now - timedelta(microseconds=new.position), updated_at=now,
                 )
             )  # fmt: skip
             continue

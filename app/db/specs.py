@@ -305,6 +305,8 @@ async def record_retry(
         return RetryRefused(RetryRefusal.AT_WORK, state=live.state)
     if spec.concluded_at is None:
         return RetryRefused(RetryRefusal.ENDING)
+    if spec.cancel_reason == "label_removed":
+        return RetryRefused(RetryRefusal.LABEL_GONE)
     refused = await _reset_phases(session, spec, phase, now)
     if refused is not None:
         return refused

@@ -69,6 +69,7 @@ CONFLICT = (
     "It is kept: `issuewright specs bundle {spec_id}`."
 )
 FOLLOW_UP_FAILED = "What was said last could not be followed; the work is as it was. {reason}"
+PLAN_UNCHANGED = "The plan is unchanged. The planning agent says: {said}"
 PLANNING_FAILED = "The plan did not come about. {reason}"
 REVISION_FAILED = "The change to the plan did not come about; the plan as shown still stands. {reason}"
 SYNC_FAILED = "The parts of the plan do not fit together:\n\n{reasons}"

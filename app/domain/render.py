@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.domain.markers import status_marker
-from app.domain.notices import NO_CHECK, NO_STATUS
+from app.domain.notices import LABEL_REMOVED, NO_CHECK, NO_STATUS
 from app.domain.ports import CheckOutput
 from app.domain.render_planning import approval_lines, plan_and_tasks, planning_facts, planning_headline
 from app.domain.sanitize import (
@@ -55,7 +55,7 @@ def headline(view: SpecView) -> str:
     if planned is not None:
         return planned
     if view.branch is None:
-        return "👀 Accepted: getting ready"
+        return "🌿 The plan stands: making its branch" if view.plan_hash else "👀 Accepted: getting ready"
     if view.agent is None or view.agent.activity == "starting":
         return "🚚 Starting the agent"
     return "🛠️ The agent is at work"
@@ -72,7 +72,7 @@ def render_status(view: SpecView) -> str:
         "",
     ]
     told = ["", neutralize_agent_text(view.outcome_detail, 12_000)] if view.outcome_detail else []
-    told += [f"\n> {note}" for note in _notes(view)]
+    told += [_quoted(note) for note in _notes(view)]
     end = ["", *_endorsed(view), "", f"<sub>{_next_hint(view)} · {view.spec_id}</sub>"]
     if view.is_planned:
         others = "\n".join([*head, *told, *end])
@@ -95,6 +95,12 @@ def _notes(view: SpecView) -> list[str]:
     if not view.check_untold:
         return list(view.notes)
     return [*view.notes, NO_CHECK.format(reason=escape_markdown(sanitize_line(view.check_untold, 300)))]
+
+
+def _quoted(note: str) -> str:
+    """A note may hold what a sandbox said, over several lines."""
+    lines = neutralize_agent_text(note, 4_000).splitlines()
+    return "\n" + "\n".join(f"> {line}".rstrip() for line in lines)
 
 
 def status_missing(view: SpecView) -> str:
@@ -162,6 +168,8 @@ def _endorsed(view: SpecView) -> list[str]:
 
 
 def _next_hint(view: SpecView) -> str:
+    if view.outcome is Outcome.CANCELLED and view.outcome_detail.startswith(LABEL_REMOVED):
+        return "To start anew, set the label again"
     if view.outcome in {Outcome.FAILED, Outcome.PUSH_REFUSED, Outcome.CANCELLED}:
         retry = (
             "press Retry on the check run, or set the label again"
@@ -191,7 +199,7 @@ def render_check(view: SpecView, details_url: str) -> CheckOutput:
     if view.outcome_detail and outcome is not None:
         summary.append(neutralize_agent_text(view.outcome_detail, 20_000))
     if view.status_untold and outcome is not None:
-        summary += [f"\n> {note}" for note in (*view.notes, status_missing(view))]
+        summary += [_quoted(note) for note in (*view.notes, status_missing(view))]
     reason = view.outcome_detail.split(":", 1)[0] if view.outcome_detail else ""
     conclusion = (
         None if outcome is None else conclusion_of(outcome, TIMED_OUT if "time limit" in reason else "")

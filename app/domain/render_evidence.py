@@ -7,7 +7,7 @@ from app.domain.sanitize import size
 from app.domain.view import CriterionView, SpecView
 
 _CELL = 300
-_MARKS = {True: "✅ met", False: "❌ not met", None: "❔ not shown"}
+_MARKS = {True: "✅ yes", False: "❌ no", None: "❔ not shown"}
 
 
 def evidence_lines(view: SpecView, room: int) -> list[str]:
@@ -18,7 +18,7 @@ def evidence_lines(view: SpecView, room: int) -> list[str]:
     lines = [
         "### Acceptance criteria", "",
         f"{met} of {len(view.criteria)} met, as the agent of the closing task found; look for yourself.", "",
-        "| Criterion | | Evidence |", "|---|---|---|",
+        "| Criterion | Met | Evidence |", "|---|---|---|",
     ]  # fmt: skip
     left = room - size("\n".join(lines)) - 100
     for number, one in enumerate(view.criteria):
@@ -46,9 +46,13 @@ def outcome_of_tests(view: SpecView) -> list[str]:
     if test is None:
         return []
     if test.exit_code == 0:
-        said = f"passed in {test.seconds:.0f} s"
+        said = f"passed in {_duration(test.seconds)}"
     elif test.exit_code is None:
-        said = f"was cut after {test.seconds:.0f} s, at its time limit"
+        said = f"was cut after {_duration(test.seconds)}, at its time limit"
     else:
         said = f"failed with exit code {test.exit_code}"
     return ["### Tests", "", f"{code(test.command)} {said}."]
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

@@ -53,6 +53,9 @@ def render_section(view: SpecView) -> str:
     if done:
         text = next((task.summary for task in reversed(view.tasks) if task.summary), "")
         lines += ["### Summary", "", neutralize_agent_text(text, _SECTION_ROOM - 4000) or "The work is done."]
+    elif view.outcome is not None and view.state in {"failed", "cancelled"}:
+        how = "failed" if view.state == "failed" else "was cancelled"
+        lines += ["### Not finished", "", f"The work {how}. The issue says why, and how to take it up again."]
     else:
         where = status_missing(view) or "Its status stands on the issue."
         lines += ["### Work in progress", "", f"An agent works on this. {where}"]

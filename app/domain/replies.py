@@ -32,6 +32,8 @@ class RetryRefusal(StrEnum):
     ENDING = "ending"
     """It has ended, and that is still being told."""
     DONE = "done"
+    LABEL_GONE = "label_gone"
+    """It was stopped by removing its label, and would be stopped again at once."""
     UNKNOWN_PHASE = "unknown_phase"
     LATER_PHASE = "later_phase"
     """Later than the first unfinished one."""
@@ -58,6 +60,8 @@ class Facts:
     """Of the plan as people see it."""
     pull_number: int | None = None
 
+
+LABEL_GONE = "Its label was removed, which is what stopped it. Set the label again to start anew."
 
 COMMANDS = (
     ("`/agent status`", "how far the work is"),
@@ -116,6 +120,8 @@ def render_approval(approval: Approval, facts: Facts) -> str:
 
 
 def render_retry_refused(refused: RetryRefused) -> str:
+    if refused.reason is RetryRefusal.LABEL_GONE:
+        return LABEL_GONE
     if refused.reason is RetryRefusal.UNKNOWN_PHASE and not refused.phases:
         return "There is no such phase: this work is done without planning. `/agent retry` takes it up again."
     if refused.reason in {RetryRefusal.UNKNOWN_PHASE, RetryRefusal.LATER_PHASE}:

@@ -165,6 +165,8 @@ def _refusal(refused: RetryRefused) -> Problem:
         )
     if refused.reason is RetryRefusal.UNKNOWN_PHASE:
         return Problem(422, "this spec is done without planning, so no phase can be named")
+    if refused.reason is RetryRefusal.LABEL_GONE:
+        return Problem(409, "its label was removed from the issue; set again, it starts a new spec")
     return Problem(
         409, "the spec can't start now: its end is still being written, or its issue has another one"
     )

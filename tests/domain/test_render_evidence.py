@@ -21,7 +21,7 @@ def test_each_criterion_is_a_row_that_says_whether_it_is_met() -> None:
     )
     lines = evidence_lines(replace(VIEW, criteria=criteria), 10_000)
     assert any("1 of 3 met" in line for line in lines)
-    assert [line.split("|")[2].strip() for line in lines[-3:]] == ["✅ met", "❌ not met", "❔ not shown"]
+    assert [line.split("|")[2].strip() for line in lines[-3:]] == ["✅ yes", "❌ no", "❔ not shown"]
 
 
 def test_nothing_is_said_where_nobody_has_looked() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
+from app.domain.notices import REVISION_FAILED
 from app.domain.render import headline, render_check, render_status
 from app.domain.render_planning import duration
 from app.domain.render_pull import render_pull_body
@@ -73,6 +74,15 @@ def test_failed_phase_tells_what_is_missing() -> None:
     assert "  - and 2 more findings\n" in status
     assert "@team" not in status
     assert "comment `/agent retry`, or set the label again" in status
+
+
+def test_note_that_quotes_a_sandbox_mentions_nobody_and_stays_in_its_quote() -> None:
+    note = REVISION_FAILED.format(reason="It lacked\n\n- a </details> @acme/team Closes #5\n- b")
+    status = render_status(planned("awaiting_approval", notes=(note,)))
+    assert "@acme" not in status
+    assert "Closes #5" not in status
+    assert "It lacked\n>\n> - a" in status
+    assert "\n> - b\n" in status
 
 
 @pytest.mark.parametrize("state", ["failed", "cancelled", "completed"])

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 import httpx
 import yaml
@@ -80,7 +80,7 @@ class World:
     @contextmanager
     def running(
         cls, provider: str, servers: Servers | None = None, *, public_port: int | None = None, **settings: str
-    ) -> Iterator[World]:
+    ) -> Iterator[Self]:
         """`public_port` is that of a balancer before several web processes; PORT of `settings` is then another."""
         world = cls(provider, servers, public_port, settings)
         try:

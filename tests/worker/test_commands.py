@@ -251,3 +251,19 @@ async def test_retry_of_an_unknown_or_later_phase_says_which_can_be_named(
     await hear(bench)
     assert (await bench.spec()).state is SpecState.FAILED
     assert [reply in text for text in replies(bench, number)] == [True]
+
+
+async def test_retry_after_the_label_was_removed_says_that_it_has_to_be_set_again(bench: Bench) -> None:
+    number = await start(bench)
+    bench.unlabel(number)
+    await bench.rest()
+    await bench.pass_time(60)
+    assert (await bench.spec()).state is SpecState.CANCELLED
+    assert "set the label again" in bench.status(number)
+    pull = bench.github.pulls(bench.name)[0]
+    assert "The work was cancelled" in pull["body"]
+    assert "Work in progress" not in pull["body"]
+    say(bench, number, "/agent retry")
+    await hear(bench)
+    assert (await bench.spec()).state is SpecState.CANCELLED
+    assert ["Set the label again" in text for text in replies(bench, number)] == [True]

@@ -97,7 +97,7 @@ async def test_plan_is_made_then_its_tasks_run_in_order_and_end_in_one_pull_requ
     assert "- [x]" in pull["body"]
     assert "Write binomial" in pull["body"]
     assert "1 of 2 met" in pull["body"]
-    assert "| ❌ not met | there is no test |" in pull["body"]
+    assert "| ❌ no | there is no test |" in pull["body"]
     assert "`python3 -m unittest` passed" in pull["body"]
     assert "Done" in bench.status(number)
 
@@ -200,6 +200,8 @@ async def test_asked_to_wait_then_nothing_is_built_before_somebody_approves(benc
     await bench.rest()
     spec = await bench.spec()
     assert (spec.state, spec.approved_by) == (SpecState.IMPLEMENTING, "alice")
+    assert "Approved by alice" in plan_comment(bench, number)
+    assert "waits for" not in plan_comment(bench, number)
     assert [task.state for task in (await tasks(bench)).values()][:2] == [
         TaskState.RUNNING,
         TaskState.PENDING,
@@ -225,6 +227,22 @@ async def test_plan_is_revised_before_approval_then_it_is_shown_anew_with_what_c
     assert spec.plan_shown_hash == spec.plan_hash
     assert "Document it" in plan_comment(bench, number)
     assert list(await tasks(bench)) == ["T1", "T2", "T3", "closing"]
+
+
+async def test_agent_is_asked_something_about_its_plan_and_changes_nothing_then_its_answer_is_told(
+    bench: Bench,
+) -> None:
+    number = start(bench, "agent:plan")
+    await bench.rest()
+    await plan(bench)
+    bench.github.comment(bench.name, number, "alice", "Why not math.comb?")
+    await bench.rest()
+    await end_round(bench, 2, summary="Because @acme/team said so.")
+    await bench.rest()
+    await bench.pass_time(60)
+    assert "Because" in bench.status(number)
+    assert "@acme/team" not in bench.status(number)
+    assert (await bench.spec()).plan_revision == 1
 
 
 @pytest.mark.parametrize("label", ["agent:plan", "agent"])

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from app.domain.states import SpecState
 from worker.flow.let_go import let_go
+from worker.flow.plan_comment import tell_plan
 from worker.flow.review import look_after
 from worker.step import SLOW, Step
 
@@ -27,6 +28,8 @@ async def begin_work(step: Step) -> datetime:
     """Planning is over: its sandbox goes, its session is kept. What people said last and it had not taken in is handed
     to the sandbox of the first task.
     """
+    if step.approval_required:
+        await tell_plan(step, step.spec.plan_hash or "")  # by whom it was approved
     for sandbox in step.sandboxes:
         if sandbox.task_id is None and sandbox.removed_at is None:
             await let_go(step, sandbox, "planned")

@@ -8,6 +8,7 @@ import structlog
 
 from app.db.sandboxes import move_sandbox, set_sandbox
 from app.domain.errors import Denied, Gone, Refused
+from app.domain.render_pull import replace_section
 from app.domain.states import SANDBOX_LIVE, SandboxState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
@@ -24,6 +25,7 @@ async def run(step: Step) -> datetime:
             await _withdraw_pull(step)
         except (Gone, Denied, Refused) as error:
             log.warning("pull.not_withdrawn", error=str(error))
+    await _tell_body(step)
     await tell_check(step)
     await tell_status(step)
     if step.spec.status_untold or step.spec.check_untold:
@@ -31,6 +33,22 @@ async def run(step: Step) -> datetime:
     crashpoint("concluded.before")
     await step.save(concluded_at=step.now())
     return step.again()
+
+
+async def _tell_body(step: Step) -> None:
+    """A pull request that stays open says that nobody works on it any more."""
+    spec, github = step.spec, step.parts.github
+    if spec.pull_number is None or spec.outcome == Outcome.DONE or spec.pull_state != "open":
+        return
+    try:
+        pull = await github.fetch_pull(step.repo, spec.pull_number)
+        body = replace_section(pull.body, step.view)
+        if pull.state == "open" and body != pull.body:
+            crashpoint("body.before")
+            await github.ensure_pull_body(step.repo, spec.pull_number, body)
+            crashpoint("body.after")
+    except (Gone, Denied, Refused) as error:
+        log.warning("body.not_told", error=str(error))
 
 
 async def _withdraw_pull(step: Step) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Any
 
 from app.db.models import Sandbox
 from app.db.sandboxes import find_last_transcript, find_latest_transcript, get_artifact_bytes, set_sandbox
@@ -20,7 +19,7 @@ from app.domain.planning import (
 )
 from app.domain.ports import SandboxOrder
 from app.domain.prompt import render_conflict, render_continue, render_follow_up, render_prompt, render_system
-from app.domain.states import PhaseState, TaskState
+from app.domain.states import TaskState
 from sandbox_payload import wire
 from sandbox_payload.wire.evidence import Criterion
 from sandbox_payload.wire.plan import AGENT_PHASES, PhaseName
@@ -88,27 +87,18 @@ async def _brief(step: Step, sandbox: Sandbox, session_id: str | None) -> wire.B
         idle_s=_idle_s(step, sandbox), resume_session_id=session_id, author_name=identity.bot_login,
         author_email=identity.email, setup_command=setup, test_command=None if planning else test,
         phases=list(phase_orders(AGENT_PHASES)) if planning else [],
-        outputs=outputs_of(step) if planning else {},
+        outputs=step.outputs if planning else {},
         criteria=[] if planning or step.task.key != CLOSING else _criteria(step),
     )  # fmt: skip
 
 
 def _criteria(step: Step) -> list[Criterion]:
-    requirements = outputs_of(step).get(PhaseName.REQUIREMENTS.value, {}).get("requirements", ())
+    requirements = step.outputs.get(PhaseName.REQUIREMENTS.value, {}).get("requirements", ())
     return [
         Criterion(id=one["id"], text=one["text"])
         for requirement in requirements
         for one in requirement["criteria"]
     ]
-
-
-def outputs_of(step: Step) -> dict[str, dict[str, Any]]:
-    """What the agent's phases came to that are done, by phase."""
-    return {
-        row.name: row.output
-        for row in step.phases
-        if row.name in AGENT_PHASES and row.state is PhaseState.COMPLETED and row.output is not None
-    }
 
 
 def _idle_s(step: Step, sandbox: Sandbox) -> int:
@@ -121,7 +111,7 @@ def _idle_s(step: Step, sandbox: Sandbox) -> int:
 
 def _commands(step: Step) -> tuple[str | None, str | None]:
     """The repository's setup and test commands: as its settings say, else as the plan found them to work."""
-    settings, explored = step.settings, outputs_of(step).get(PhaseName.EXPLORE.value, {})
+    settings, explored = step.settings, step.outputs.get(PhaseName.EXPLORE.value, {})
 
     def found(name: str) -> str | None:
         tried = explored.get(name) or {}
@@ -156,10 +146,10 @@ def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, *, resumed: bool) -
     ]
     if task.key == CLOSING:
         return render_closing_prompt(
-            step.view, repository, outputs_of(step), done, setup=brief.setup_command, test=brief.test_command
+            step.view, repository, step.outputs, done, setup=brief.setup_command, test=brief.test_command
         )
     return render_task_prompt(
-        step.view, repository, PlannedTask.of(step.task.detail), outputs_of(step), done,
+        step.view, repository, PlannedTask.of(step.task.detail), step.outputs, done,
         setup=brief.setup_command, test=brief.test_command,
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -11,10 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.db.models import Event, Phase, Sandbox
 from app.db.phases import NewTask, list_phase_events, record_phases, record_tasks, restore_phases
 from app.db.sandboxes import move_sandbox, set_sandbox
-from app.domain.notices import PHASE_FAILED, PLANNING_FAILED, REVISION_FAILED, SYNC_FAILED
+from app.domain.notices import PHASE_FAILED, PLAN_UNCHANGED, PLANNING_FAILED, REVISION_FAILED, SYNC_FAILED
 from app.domain.plan import SyncReport, closing_item, plan_hash, sync_plan
 from app.domain.quality import score_output
 from app.domain.sanitize import sanitize_line
+from app.domain.secrets_scan import redact
 from app.domain.spec import BadOutput, parse_output
 from app.domain.states import SANDBOX_LIVE, PhaseState, SandboxState, SpecState
 from app.domain.view import Outcome
@@ -30,6 +31,7 @@ from worker.step import Step
 
 PATIENCE_S = 15.0
 LOOK_S = 3.0
+MAX_PHASE_S = 86_400.0
 Exists = Callable[[str], bool]
 
 
@@ -76,6 +78,10 @@ def _take(phases: Mapping[PhaseName, Phase], event: Event, sandbox: Sandbox, exi
         row.started_at, row.ended_at = row.started_at or now, now
     else:
         _judge(phases, row, data.get("output"), exists, now)
+        took_s = data.get("seconds")
+        if isinstance(took_s, int | float) and 0 <= took_s < MAX_PHASE_S:
+            # What it took to make this output: between two revisions there may be days.
+            row.started_at = now - timedelta(seconds=took_s)
 
 
 def _judge(
@@ -159,7 +165,12 @@ async def _go_on(
     if manifest is not None and manifest.status == "failed":
         return await _fail(step, PLANNING_FAILED.format(reason=failure_text(manifest, step.parts.secrets)))
     ready = all(phases[name].state is PhaseState.COMPLETED for name in AGENT_PHASES)
-    if not ready or phases[PhaseName.SYNC].state is PhaseState.COMPLETED:
+    synced = phases[PhaseName.SYNC].state is PhaseState.COMPLETED
+    if ready and synced and manifest is not None and manifest.round > 1 and manifest.summary:
+        # It was asked something and changed nothing: what it says is the answer.
+        said = sanitize_line(redact(manifest.summary, step.parts.secrets), 1_000)
+        await step.add_note(PLAN_UNCHANGED.format(said=said))
+    if not ready or synced:
         return step.again()
     report = sync_plan(_outputs(phases), exists)
     if not report.findings:
@@ -203,7 +214,7 @@ async def _sync(step: Step, outputs: dict[str, dict[str, Any]], report: SyncRepo
         rows = {PhaseName(one.name): one for one in await record_phases(session, step.spec.id, now)}
         row = rows[PhaseName.SYNC]
         row.state, row.attempts, row.revision = PhaseState.COMPLETED, 1, row.revision + 1
-        row.started_at, row.ended_at, row.updated_at = row.started_at or now, now, now
+        row.started_at = row.ended_at = row.updated_at = now
         row.output = report.as_output()
         await record_tasks(session, step.spec.id, tasks, now)
     return step.again()

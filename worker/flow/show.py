@@ -7,27 +7,25 @@ from typing import Any
 
 from app.db.pace import writing
 from app.domain.ids import IssueNumber
-from app.domain.markers import plan_marker, questions_marker
+from app.domain.markers import questions_marker
 from app.domain.pace import Urgency
 from app.domain.plan import plan_hash
-from app.domain.render_plan import diff_plans, render_plan, render_questions
+from app.domain.render_plan import render_questions
 from app.domain.secrets_scan import redact
 from app.domain.states import SpecState
-from app.domain.view import PlanView, QuestionView
+from app.domain.view import QuestionView
 from app.observability.crashpoints import crashpoint
-from sandbox_payload.wire.plan import AGENT_PHASES
 from worker.flow.approve import begin_work
+from worker.flow.plan_comment import tell_plan
 from worker.step import Step
 
 
 async def run(step: Step) -> datetime:
     spec = step.spec
-    outputs = {
-        row.name: row.output for row in step.phases if row.name in AGENT_PHASES and row.output is not None
-    }
+    outputs = step.outputs
     whole = plan_hash(outputs)
     if spec.plan_shown_hash != whole:
-        await _show(step, outputs, whole)
+        await tell_plan(step, whole)
     if step.approval_required and spec.approved_hash != whole:
         await _ask(step, outputs)
         if spec.state is not SpecState.AWAITING_APPROVAL:
@@ -53,40 +51,3 @@ async def _ask(step: Step, outputs: dict[str, dict[str, Any]]) -> None:
         )
     crashpoint("questions.after")
     await step.save(questions_comment_id=comment.comment_id, questions_comment_url=comment.html_url or None)
-
-
-async def _show(step: Step, outputs: dict[str, dict[str, Any]], whole: str) -> None:
-    spec = step.spec
-    revision = spec.plan_revision + 1
-    changes = diff_plans(spec.plan_shown, outputs) if spec.plan_shown else ()
-    sync = next((row.output or {} for row in step.phases if row.name == "sync"), {})
-    plan = PlanView.of(
-        outputs,
-        sync,
-        spec_id=spec.id,
-        issue_number=spec.issue_number,
-        revision=revision,
-        full_hash=whole,
-        scores={row.name: row.score for row in step.phases if row.score is not None},
-        changes=changes,
-        approval_awaited=step.approval_required and spec.approved_hash != whole,
-        approved_label=step.parts.labels.approved,
-    )
-    crashpoint("plan_comment.before")
-    with writing(Urgency.WORK):
-        comment = await step.parts.github.ensure_comment(
-            step.repo,
-            IssueNumber(spec.issue_number),
-            plan_marker(spec.id),
-            redact(render_plan(plan), step.parts.secrets),
-            known_id=spec.plan_comment_id,
-        )
-    crashpoint("plan_comment.after")
-    await step.save(
-        plan_comment_id=comment.comment_id,
-        plan_comment_url=comment.html_url or None,
-        plan_hash=whole,
-        plan_shown_hash=whole,
-        plan_shown=outputs,
-        plan_revision=revision,
-    )

@@ -7,7 +7,9 @@ from dataclasses import replace
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import specs
+from app.domain.markers import notice_marker
 from app.domain.notices import NO_RETRY, render_no_retry
+from app.domain.replies import LABEL_GONE
 from app.domain.states import DeliveryState
 from app.domain.triggers import Happening
 from app.domain.view import Outcome
@@ -36,6 +38,10 @@ async def rerun(parts: Parts, happening: Happening, app_id: int) -> Verdict:
         about = replace(happening, issue_number=spec.issue_number)
         body = render_no_retry(key, happening.sender_login)
         return refuse(parts, about, key, body, NOTHING_TO_RETRY, "retry")
+    if spec.cancel_reason == "label_removed":
+        key = f"{NO_RETRY}:{spec.id}"
+        about = replace(happening, issue_number=spec.issue_number)
+        return refuse(parts, about, key, f"{notice_marker(key)}\n{LABEL_GONE}", NOTHING_TO_RETRY, "retry")
     verdict = Verdict("retry", spec_ids=[spec.id])
 
     async def write(session: AsyncSession) -> None:
