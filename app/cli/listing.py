@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.cli.show import show_fields, show_json, show_rows
 
@@ -53,7 +53,43 @@ def show_one(settings: Settings, kind: str, item_id: str, *, as_json: bool) -> N
     if as_json:
         show_json(shown)
     else:
-        show_fields(shown)
+        show_fields(_for_people(shown))
+
+
+def _for_people(shown: dict[str, Any]) -> dict[str, Any]:
+    """What a person reads line by line; the whole outputs of phases are for `--json`."""
+    kept = dict(shown)
+    if "phases" in shown:
+        kept["phases"] = [_phase_line(phase) for phase in shown["phases"]]
+    for name in ("settings", "detail"):
+        if shown.get(name):
+            kept[name] = [
+                f"{key}: {_value(value)}" for key, value in shown[name].items() if value not in (None, [], {})
+            ]
+    return kept
+
+
+def _phase_line(phase: dict[str, Any]) -> str:
+    words = [f"{phase['phase']:<13}{phase['state']}"]
+    if phase["attempts"]:
+        words.append(f"attempts {phase['attempts']}")
+    if phase["score"] is not None:
+        words.append(f"quality {phase['score']:.2f}")
+    return ", ".join([*words, *phase["findings"]])
+
+
+def _value(value: object) -> str:
+    """Short on one line; what is nested is for `--json`."""
+    if isinstance(value, list):
+        return ", ".join(
+            str(one.get("path", one.get("criterion", "…"))) if isinstance(one, dict) else str(one)
+            for one in value
+        )
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{key} {one}" for key, one in value.items() if not isinstance(one, str) or len(one) < 80
+        )
+    return str(value)
 
 
 async def _looking(settings: Settings, look: Callable[[Database], Awaitable[Found]]) -> Found:

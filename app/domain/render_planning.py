@@ -94,7 +94,7 @@ def _findings(phase: PhaseView) -> list[str]:
 def _phase_line(phase: PhaseView) -> str:
     is_done = phase.state == "completed"
     has_ended = is_done or phase.state == "failed"
-    words = [duration(phase.seconds)] if has_ended and phase.seconds is not None else []
+    words = [duration(took_s)] if has_ended and (took_s := phase.seconds or 0) >= 0.5 else []
     if phase.attempts > 1:
         words.append(f"{phase.attempts} attempts" if has_ended else f"attempt {phase.attempts}")
     if phase.score is not None and is_done:

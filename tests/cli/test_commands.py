@@ -9,9 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from app import __version__
 from app.db.engine import Database
+from app.db.models import Spec
+from app.db.phases import record_phases
 from app.db.specs import NewSpec, record_spec
 from app.domain.states import Flow
 from tests.cli.running import Issuewright
@@ -99,6 +102,9 @@ async def test_specs_are_listed_as_the_api_answers(issuewright: Issuewright, mig
     )
     async with db.write() as session:
         spec_id = await record_spec(session, new, datetime.now(UTC))
+        await record_phases(session, str(spec_id), datetime.now(UTC))
+        settings = {"approval": "auto", "base": None, "protected_paths": ["CODEOWNERS"]}
+        await session.execute(update(Spec).values(settings=settings))
     await db.aclose()
     (item,) = json.loads(issuewright.run("specs", "list", "--json").out)["items"]
     assert (item["id"], item["state"], item["issue"]) == (spec_id, "queued", 42)
@@ -106,7 +112,12 @@ async def test_specs_are_listed_as_the_api_answers(issuewright: Issuewright, mig
     assert table[0].split("\t")[:2] == ["id", "state"]
     assert "\x1b" not in table[1]
     assert json.loads(issuewright.run("specs", "show", str(spec_id), "--json").out)["labeler"] == "alice"
-    assert "alice" in issuewright.run("specs", "show", str(spec_id)).out
+    shown = issuewright.run("specs", "show", str(spec_id)).out
+    assert "alice" in shown
+    assert "explore      pending" in shown
+    assert "approval: auto" in shown
+    assert "base" not in shown
+    assert "protected_paths: CODEOWNERS" in shown
 
 
 def test_unknown_things_exit_1_with_one_line(issuewright: Issuewright, migrated: Path) -> None:
