@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 ARGS ?=
-ON_SERVERS := tests/db tests/queue tests/flow/test_happy_path.py
+ON_SERVERS := tests/db tests/queue tests/flow/test_happy_path.py tests/web/test_sandbox_api.py \
+	$(addprefix tests/worker/, test_planning.py test_comments.py test_commands.py test_life.py)
+CRASH := tests/crash tests/worker/test_pace.py
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header -q
 
 .DEFAULT_GOAL := help
@@ -30,7 +32,7 @@ check: $(VENV)/.dev ## lint, format, types, import rules, migrations
 	@$(BIN)/python -m tests.checks
 
 crash: $(VENV)/.dev ## kill processes at named points and see that nothing is lost or doubled (minutes)
-	@$(BIN)/python -m pytest -p tests.crash.report -m "crash or load" -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -p tests.crash.report -m "crash or load" -n 2 --dist worksteal $(CRASH) $(ARGS)
 
 bench: $(VENV)/.dev ## measure, as ratios within one run
 	@$(BIN)/python -m bench $(ARGS)

@@ -76,6 +76,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = missing() if item.get_closest_marker(f"needs_{need}") else None
         if reason is not None:
             pytest.skip(reason)
+    if item.config.getoption("--servers") and item.get_closest_marker("sqlite_only"):
+        pytest.skip("handles the database as a file")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -147,7 +147,7 @@ class _Forker:
         """Where to tell the end of each process, by its pid."""
 
     def serve(self) -> None:
-        """Until the caller closes its end of the socket."""
+        """Until the caller closes its end of the socket, or dies; what still runs then ends with it."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake.fileno())
         while True:
@@ -156,7 +156,9 @@ class _Forker:
                 self._ended.recv(_CHUNK)
                 self._tell_ends()
             if self._requests in ready and not self._fork():
-                return
+                break
+        for pid in self._news:
+            os.kill(pid, signal.SIGKILL)
 
     def _fork(self) -> bool:
         request, outputs, _, _ = socket.recv_fds(self._requests, _CHUNK, 3)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.faults import armed, go_on, kill_in_sandbox, kill_part, restart, settle, stands_still
 from tests.crash.report import note
-from tests.crash.test_sweep import assert_one_of_each, delivering_points, groups
+from tests.crash.test_sweep import DONE, STEPS, assert_one_of_each, points_of
 from tests.crash.test_web_killed import send_again
 from tests.flow.test_interference import bash
 from tests.flow.world import World
@@ -16,14 +16,14 @@ from tests.flow.world import World
 pytestmark = pytest.mark.crash
 
 VICTIMS = ("web", "redis")
-PER_RUN = 22
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=VICTIMS)
-@pytest.mark.parametrize("points", groups(delivering_points(), PER_RUN), ids=",".join)
+@pytest.mark.parametrize("when", ["before", "after"])
 def test_web_and_redis_killed_by_turns_at_points_of_a_delivering_run(
-    world: World, points: tuple[str, ...], first: int, request: pytest.FixtureRequest
+    world: World, when: str, first: int, request: pytest.FixtureRequest
 ) -> None:
+    points = points_of((*STEPS, *DONE), when)
     restart(world, "")
     kit = world.repository()
     restart(world, armed(points, "stop"))

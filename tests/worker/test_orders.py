@@ -7,11 +7,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import event, make_url
 
 from app.domain.ids import IssueNumber
 from app.domain.ports import Issue, Permission, RepoRef, User
 from tests.worker.bench import Bench
+
+pytestmark = pytest.mark.sqlite_only
 
 STEPS = ("label", "unlabel", "label", "close", "reopen")
 

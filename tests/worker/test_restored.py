@@ -13,6 +13,8 @@ from tests.worker.bench import Bench
 from tests.worker.test_life import finish
 from worker.engine import Engine
 
+pytestmark = pytest.mark.sqlite_only
+
 
 def copy(source: Path, target: Path) -> None:
     with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as other:
