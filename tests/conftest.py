@@ -14,6 +14,7 @@ import io
 import logging
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import cache
@@ -61,6 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell's background job; commands started from here would never hear Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     missing = [_missing_postgres(), _missing_redis()] if config.getoption("--servers") else []
     if any(missing):
         raise pytest.UsageError("--servers: " + ", ".join(filter(None, missing)))

@@ -122,16 +122,6 @@ def test_repository_archived_meanwhile_is_left_alone(world: World) -> None:
     assert_untouched(kit, number)
 
 
-def test_planning_label_says_that_plans_are_not_made_yet(world: World) -> None:
-    kit = world.repository()
-    number = kit.open_issue()
-    kit.label(number, label="agent")
-    kit.rest()
-    assert "Not started" in kit.comments(number)[0]
-    assert LABEL in kit.comments(number)[0]
-    assert len(kit.writes()) == 1
-
-
 def test_opened_with_the_label_starts_once_in_whatever_order_it_is_told(world: World) -> None:
     """And with every delivery doubled, shuffled, and some forged ones in between."""
     kit = world.repository()

@@ -36,9 +36,7 @@ def test_plan_is_changed_by_a_comment_then_approved_then_built_to_the_last_crite
     kit.world.wait(lambda: reactions(kit, number, words) == {"eyes", "rocket"}, "its receipt")
     old, new = (str(re.search(r"Plan `(\w{8})`", text)[1]) for text in (first, second))  # type: ignore[index]
     kit.world.github.comment(kit.name, number, "alice", f"/agent approve {old}")
-    wait_for(
-        kit, number, rf"\A(?![^\n]*part=(plan|status))(?s:.*){new}"
-    )  # a reply that names the plan as it stands
+    wait_for(kit, number, "Not approved")
     kit.world.github.comment(kit.name, number, "alice", f"/agent approve {new}")
     kit.rest()
     pull = kit.pull()

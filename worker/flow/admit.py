@@ -33,12 +33,13 @@ async def run(step: Step) -> datetime:
     problem = _reason_to_refuse(step, repository, labeler_may_write=labeler_may_write)
     if problem is not None:
         return await step.end(SpecState.FAILED, Outcome.FAILED, problem)
-    if spec.settings is None:
-        taken = await take_settings(step, repository.default_branch)
-        if isinstance(taken, str):
-            return await step.end(SpecState.FAILED, Outcome.FAILED, taken)
-        await step.save(settings=taken.settings, settings_sha=taken.sha, notes=[*spec.notes, *taken.notes])
     try:
+        if spec.settings is None:
+            taken = await take_settings(step, repository.default_branch)
+            if isinstance(taken, str):
+                return await step.end(SpecState.FAILED, Outcome.FAILED, taken)
+            notes = [*spec.notes, *taken.notes]
+            await step.save(settings=taken.settings, settings_sha=taken.sha, notes=notes)
         base = await _find_base(step, repository)
     except Refused as refused:
         if refused.code != "empty_repository":
