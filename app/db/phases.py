@@ -51,16 +51,6 @@ async def record_phases(session: AsyncSession, spec_id: str, now: datetime) -> l
     return [known[name.value] for name in PhaseName]
 
 
-async def reset_phases(session: AsyncSession, spec_id: str, names: Sequence[str], now: datetime) -> None:
-    """To be done again; what they came to before is forgotten."""
-    for row in await list_phases(session, spec_id):
-        if row.name in names:
-            row.state, row.output, row.score = PhaseState.PENDING, None, None
-            row.checks, row.findings, row.attempts = {}, [], 0
-            row.started_at = row.ended_at = None
-            row.updated_at = now
-
-
 async def restore_phases(
     session: AsyncSession, spec_id: str, outputs: Mapping[str, dict[str, Any]], now: datetime
 ) -> list[Phase]:

@@ -163,7 +163,10 @@ def _decide_implementing(facts: SpecFacts) -> Next | None:
     startable = _find_startable(facts)
     if startable is not None:
         return Next(StepName.PROVISION, startable.key)
-    return Next(StepName.WATCH, next((task.key for task in facts.tasks if task.under_way), None))
+    # A failed one: whoever recorded it died before saying what follows from that.
+    left = [task.key for task in facts.tasks if task.under_way]
+    left += [task.key for task in facts.tasks if task.state is TaskState.FAILED]
+    return Next(StepName.WATCH, left[0] if left else None)
 
 
 def _find_startable(facts: SpecFacts) -> TaskFacts | None:

@@ -165,8 +165,8 @@ async def _conflicted(step: Step, sandbox: Sandbox, manifest: Manifest, paths: t
             detail = {**task.detail, "conflict": shown}
             await move_task(session, task.id, TaskState.PENDING, now, reason="conflict", detail=detail)
     sandbox.collected_round = manifest.round
-    await let_go(step, sandbox, "conflict")
     if again:
+        await let_go(step, sandbox, "conflict")
         return step.again()
     text = CONFLICT.format(paths="\n".join(f"- `{path}`" for path in shown), spec_id=step.spec.id)
     return await step.end(SpecState.FAILED, Outcome.FAILED, _of_task(step) + text)

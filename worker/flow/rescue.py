@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.db.models import Sandbox
 from app.domain.notices import KEPT
 from app.domain.result_policy import PushRefused
+from app.git.merge import Conflicted
 from sandbox_payload.wire import ArtifactName
 from worker.flow.take_result import take_result
 from worker.step import Step
@@ -18,6 +19,6 @@ async def rescue_checkpoint(step: Step, sandbox: Sandbox) -> bool:
     if taken.pushed is not None and taken.pushed != step.spec.head_sha:
         await step.save(head_sha=taken.pushed)
         return True
-    if isinstance(taken.decision, PushRefused):
+    if isinstance(taken.decision, PushRefused | Conflicted):
         await step.add_note(KEPT.format(spec_id=step.spec.id))
     return False

@@ -106,7 +106,7 @@ async def _take(
     )
     merged = await merge_result(
         quarantine, spec.head_sha or sandbox.start_sha, new_head,
-        author=f"{identity.bot_login} <{identity.email}>", message=f"Merge the result of task {step.task.key}",
+        author=f"{identity.bot_login} <{identity.email}>", message=f"Merge the result of task {_key_of(step, sandbox)}",
     )  # fmt: skip
     if isinstance(merged, Conflicted):
         return Taken(merged)
@@ -124,6 +124,10 @@ async def _take(
         return Taken(PushRefused(refused.code or "rejected", str(refused)), patch=patch)
     crashpoint("push.after")
     return Taken(decision, pushed=pushed)
+
+
+def _key_of(step: Step, sandbox: Sandbox) -> str:
+    return next((task.key for task in step.tasks if task.id == sandbox.task_id), step.task.key)
 
 
 async def _fetch_head(step: Step) -> None:
