@@ -111,3 +111,9 @@ def test_machine_is_started_before_the_pull_request_is_made() -> None:
     assert decide_step(facts) == Next(StepName.PROVISION, "T1")
     assigned = replace(task, state=TaskState.ASSIGNED, sandbox=SandboxFacts(SandboxState.PENDING, 0, 0))
     assert decide_step(replace(facts, tasks=(assigned,))) == Next(StepName.PULL)
+
+
+def test_failed_task_that_nobody_spoke_of_is_looked_at_again() -> None:
+    done = TaskFacts("T1", TaskState.COMPLETED, ready=True, sandbox=ENDED)
+    failed = TaskFacts("T2", TaskState.FAILED, ready=True, sandbox=ENDED)
+    assert decide_step(replace(FACTS, tasks=(done, failed))) == Next(StepName.WATCH, "T2")
