@@ -8,12 +8,14 @@ a conditional UPDATE, because both databases lose updates at their defaults.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import aiosqlite
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
@@ -93,7 +95,12 @@ def _create_engine(url: str) -> AsyncEngine:
     if parsed.get_backend_name() == "sqlite":
         if parsed.database and parsed.database != ":memory:":
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = create_async_engine(url, pool_size=8, max_overflow=8, connect_args=_SQLITE_ARGUMENTS)
+        engine = create_async_engine(
+            url,
+            pool_size=8,
+            max_overflow=8,
+            connect_args={**_SQLITE_ARGUMENTS, "async_creator_fn": _SqliteConnection},
+        )
         _listening(engine.sync_engine)
         return engine
     return create_async_engine(
@@ -112,6 +119,33 @@ def _create_engine(url: str) -> AsyncEngine:
             },
         },
     )
+
+
+class _SqliteConnection(aiosqlite.Connection):
+    """Gives its locks back when it is closed, whatever was cancelled on the way.
+
+    aiosqlite 0.22 forgets the open handle when `close()` and `stop()` meet, as they do when a task is cancelled twice
+    at once: a transaction's lock then outlives its task, and nobody else can write.
+    """
+
+    _ended: asyncio.Future[Any] | None = None
+
+    def __init__(self, database: str, **options: Any) -> None:
+        super().__init__(lambda: sqlite3.connect(database, **options), iter_chunk_size=64)
+        self._thread.daemon = True  # as SQLAlchemy makes its own: an open connection keeps no process alive
+
+    def stop(self) -> asyncio.Future[Any] | None:
+        if self._running:
+            if self._connection is not None:
+                # SQLite keeps a closed connection's transaction as long as somebody refers to one of its cursors.
+                self._tx.put_nowait((None, self._connection.rollback))
+            self._ended = super().stop()
+        return self._ended
+
+    async def close(self) -> None:
+        ended = self.stop()
+        if ended is not None:
+            await asyncio.shield(ended)
 
 
 def _listening(engine: Engine) -> Engine:

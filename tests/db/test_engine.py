@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
@@ -12,7 +13,7 @@ import pytest
 from sqlalchemy import select, text, update
 from sqlalchemy.exc import DBAPIError, StatementError
 
-from app.db.engine import Database
+from app.db.engine import BUSY_TIMEOUT_MS, Database
 from app.db.models import Lock, Spec
 from tests.db.rows import T0, add_spec, get_spec, set_spec
 
@@ -46,6 +47,29 @@ async def test_reader_is_not_held_up_by_an_open_write(db: Database) -> None:
         async with asyncio.timeout(2):
             assert (await get_spec(db, spec_id)).title == "Count the ways"
     assert (await get_spec(db, spec_id)).title == "New"
+
+
+async def test_writers_cancelled_at_any_moment_however_often_hold_up_nobody(db: Database) -> None:
+    chance = random.Random(3)
+    kept: list[asyncio.Task[None]] = []  # what a task's traceback refers to must not hold a lock either
+
+    async def write(name: str) -> None:
+        async with db.write() as session:
+            session.add(Lock(name=name, owner="me", until_at=T0))
+            await session.flush()
+            await session.execute(select(Lock).limit(1))
+
+    for number in range(40):
+        tasks = [asyncio.create_task(write(f"{number}-{n}")) for n in range(chance.randrange(1, 5))]
+        for _ in range(chance.randrange(60)):
+            await asyncio.sleep(0)
+        for task in tasks * chance.randrange(1, 4):
+            task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait(tasks)
+        kept += tasks
+        async with asyncio.timeout(BUSY_TIMEOUT_MS / 2000):
+            await write(f"{number}")
 
 
 async def test_naive_time_is_refused(db: Database) -> None:
