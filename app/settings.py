@@ -7,12 +7,12 @@ stored in ISSUEWRIGHT_HOME > default. Names, meanings and defaults are the contr
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
-import yaml
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
@@ -23,6 +23,7 @@ from pydantic_settings import (
 
 from app.domain.errors import SettingsError
 from app.domain.model_price import ModelPrice, parse_model_prices
+from app.setting_files import describe_unknown, read_text, read_yaml
 
 DEFAULT_YAML = "issuewright.yaml"
 REGISTERED_FILE = "github-app.yaml"
@@ -31,6 +32,11 @@ REGISTERED_FILE = "github-app.yaml"
 MAX_LABEL = 50
 """Characters of a label's name on GitHub."""
 WEEK_S = 7 * 24 * 3600
+HOST_NAME = re.compile(
+    r"(?=.{1,253}\Z)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?",
+    re.IGNORECASE,
+)
+"""A name with at least one dot whose last part is none of an address; `*.` stands for everything below it."""
 
 Provider = Literal["daytona", "bubblewrap", "process"]
 
@@ -171,6 +177,16 @@ class Settings(BaseSettings):
             raise ValueError("its port is no number")
         return value
 
+    @field_validator("sandbox_allow_hosts")
+    @classmethod
+    def _host_names(cls, value: str) -> str:
+        for word in _words(value):
+            if not HOST_NAME.fullmatch(word):
+                raise ValueError(
+                    f"{word[:80]!r} is no host name; give names like example.org or *.example.org, without https:// or port"
+                )
+        return value
+
     @field_validator("issuewright_home")
     @classmethod
     def _absolute_home(cls, value: Path) -> Path:
@@ -295,16 +311,16 @@ _FILES: list[dict[str, Any]] = [{}]
 def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
     """Read and check everything. Raises SettingsError with one line per problem, naming the variable and the cure."""
     given = {key: value for key, value in overrides.items() if value is not None}
-    values = _read_yaml(config or Path(DEFAULT_YAML), required=config is not None)
+    values = read_yaml(config or Path(DEFAULT_YAML), required=config is not None)
     unknown = sorted(set(values) - set(Settings.model_fields))
     if unknown:
-        raise SettingsError(
-            *(f"{name}: no such setting in the configuration file; remove it" for name in unknown)
-        )
+        known = frozenset(Settings.model_fields)
+        raise SettingsError(*(describe_unknown(name, known) for name in unknown))
+    read_text(Path(".env"))  # pydantic-settings would fail with a traceback where it is no text
     home = (
         given.get("issuewright_home") or os.environ.get("ISSUEWRIGHT_HOME") or values.get("issuewright_home")
     )
-    registered = _read_yaml(Path(str(home or default_home())).expanduser() / REGISTERED_FILE, required=False)
+    registered = read_yaml(Path(str(home or default_home())).expanduser() / REGISTERED_FILE, required=False)
     _FILES.append({**registered, **values})
     try:
         return Settings(**given)
@@ -312,30 +328,6 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
         raise SettingsError(*(_problem(dict(one)) for one in error.errors())) from None
     finally:
         _FILES.pop()
-
-
-def _read_yaml(path: Path, *, required: bool) -> dict[str, Any]:
-    try:
-        text = path.read_text()
-    except (FileNotFoundError, NotADirectoryError):
-        if required:
-            raise SettingsError(f"--config {path}: no such file") from None
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from None
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise SettingsError(f"{path}: not valid YAML{where}") from None
-    if values is None:
-        return {}
-    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-        raise SettingsError(f"{path}: must be a mapping of setting names (lower case) to values")
-    return {
-        key: ",".join(map(str, value)) if isinstance(value, list) else value for key, value in values.items()
-    }
 
 
 def _problem(error: dict[str, Any]) -> str:
@@ -357,7 +349,11 @@ def require_github(settings: Settings) -> None:
     ]
     if settings.github_app_private_key is not None:
         pem = settings.private_key_pem or ""
-        if "PRIVATE KEY-----" not in pem:
+        if "ENCRYPTED" in pem:
+            problems.append(
+                "GITHUB_APP_PRIVATE_KEY: locked by a password, so it can't be read; unlock it first"
+            )
+        elif "PRIVATE KEY-----" not in pem:
             problems.append(
                 "GITHUB_APP_PRIVATE_KEY: not a PEM private key; use the .pem file GitHub gave you"
             )

@@ -43,6 +43,13 @@ BAD: dict[str, tuple[list[str], dict[str, str | None], list[str]]] = {
     "port is no number": (["web"], {"PORT": "http"}, ["PORT"]),
     "two at once": (["web"], {"PORT": "70000", "IDLE_S": "-1"}, ["PORT", "IDLE_S"]),
     "database driver": (["migrate"], {"DATABASE_URL": "mysql://db/x"}, ["DATABASE_URL"]),
+    "key is locked: web": (["web"], {"GITHUB_APP_PRIVATE_KEY": pem(2048, locked=True)}, ["can't be read"]),
+    "allowed host is a URL": (
+        ["worker"],
+        {"SANDBOX_ALLOW_HOSTS": "pypi.example https://files.example"},
+        ["SANDBOX_ALLOW_HOSTS"],
+    ),
+    "allowed host is an address": (["up"], {"SANDBOX_ALLOW_HOSTS": "10.0.0.1"}, ["SANDBOX_ALLOW_HOSTS"]),
     "redis scheme": (["up"], {"REDIS_URL": "http://cache"}, ["REDIS_URL"]),
     "unknown provider": (["up"], {"SANDBOX_PROVIDER": "docker"}, ["SANDBOX_PROVIDER"]),
     "prices": (["web"], {"MODEL_PRICES": "some-model=cheap"}, ["MODEL_PRICES"]),
@@ -79,7 +86,13 @@ def test_wrong_settings_are_told_within_two_seconds(issuewright: Issuewright, na
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("no_such_key: 1", "NO_SUCH_KEY"), ("port: [", "line 1"), ("- a", "mapping"), ("port: eighty", "PORT")],
+    [
+        ("no_such_key: 1", "NO_SUCH_KEY"),
+        ("port: [", "line 1"),
+        ("- a", "mapping"),
+        ("port: eighty", "PORT"),
+        ("PORT: 80", "lower case"),
+    ],
 )
 def test_wrong_yaml_exits_2_naming_what(issuewright: Issuewright, text: str, words: str) -> None:
     (issuewright.home / "issuewright.yaml").write_text(text)
@@ -87,6 +100,14 @@ def test_wrong_yaml_exits_2_naming_what(issuewright: Issuewright, text: str, wor
     assert answer.code == 2
     assert len(answer.err.splitlines()) == 1
     assert words.lower() in answer.err.lower()
+
+
+def test_env_file_that_is_no_text_exits_2_naming_it(issuewright: Issuewright) -> None:
+    (issuewright.home / ".env").write_bytes(b"PORT=80\xff\n")
+    answer = issuewright.run("migrate")
+    assert answer.code == 2
+    assert answer.err.startswith(".env: not UTF-8")
+    assert len(answer.err.splitlines()) == 1
 
 
 def test_port_in_use_exits_2_before_anything_starts(issuewright: Issuewright) -> None:

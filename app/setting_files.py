@@ -1,0 +1,54 @@
+"""What stands in settings files: YAML, and `.env` as far as it can be read at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.domain.errors import SettingsError
+
+
+def read_yaml(path: Path, *, required: bool) -> dict[str, Any]:
+    """The settings in a YAML file; none when it may be missing and is. A list becomes words separated by commas.
+
+    Raises SettingsError when it is missing, unreadable, or no mapping of names to values.
+    """
+    text = read_text(path)
+    if text is None:
+        if required:
+            raise SettingsError(f"--config {path}: no such file")
+        return {}
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        raise SettingsError(f"{path}: not valid YAML{where}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise SettingsError(f"{path}: must be a mapping of setting names (lower case) to values")
+    return {
+        key: ",".join(map(str, value)) if isinstance(value, list) else value for key, value in values.items()
+    }
+
+
+def read_text(path: Path) -> str | None:
+    """The file's text; None when there is no such file. Raises SettingsError when it can't be read as UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: can't be read ({error.strerror})") from None
+
+
+def describe_unknown(name: str, known: frozenset[str]) -> str:
+    """One line for a key that is no setting, with the one that was meant where only its case differs."""
+    if name.lower() in known:
+        return f"{name}: in the configuration file names are in lower case; write {name.lower()}"
+    return f"{name}: no such setting in the configuration file; remove it"
