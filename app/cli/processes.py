@@ -69,6 +69,7 @@ def _prepare(settings: Settings, process: str) -> str | None:
     from app.db.schema import require_current_schema
     from app.observability.logging import get_logger, start_logging
     from app.queue.embedded import find_running
+    from app.queue.reach import try_redis
     from app.settings import ensure_home, require_github
 
     # The web process never signs as the App, and is spared the library that reads the key.
@@ -81,5 +82,9 @@ def _prepare(settings: Settings, process: str) -> str | None:
         get_logger().warning(
             "redis.missing",
             detail="REDIS_URL is not set and no embedded server runs: slower, on the sweep alone",
+        )
+    elif problem := asyncio.run(try_redis(redis_url)):
+        get_logger().warning(
+            "redis.unusable", detail=f"slower, on the sweep alone, until it can be used: {problem}"
         )
     return redis_url

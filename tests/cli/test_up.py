@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 
+import httpx
 import pytest
 
 from app.queue.embedded import find_running
@@ -52,3 +53,26 @@ def test_child_with_wrong_settings_stops_everything(issuewright: Issuewright) ->
         (issuewright.home / "run" / "gw").write_text("in the way")
         kill(web)
         assert running.process.wait(timeout=45) == 2, running.log.read_text()
+
+
+def test_web_without_the_redis_it_was_named_says_so_and_serves(issuewright: Issuewright) -> None:
+    assert issuewright.run("migrate").code == 0
+    with (issuewright.home / "web.log").open("w+") as log:
+        process = issuewright.start("web", outputs=(log, log), REDIS_URL="redis://127.0.0.1:9")
+        try:
+            url = f"http://127.0.0.1:{issuewright.port}"
+            until(lambda: is_alive(url), "web did not start")
+            told = httpx.get(f"{url}/readyz", trust_env=False)
+        finally:
+            process.kill()
+            process.wait(30)
+        log.seek(0)
+        assert "redis.unusable" in log.read()
+    assert (told.status_code, told.json()["redis"]) == (503, False)
+
+
+def is_alive(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
+    except httpx.HTTPError:
+        return False
