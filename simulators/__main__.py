@@ -1,9 +1,13 @@
-"""``python -m simulators github|model …``: starts one simulator in this process."""
+"""``python -m simulators github|model|daytona …``: starts one simulator in this process."""
 
 import importlib
 import sys
 
-ENTRIES = {"github": "simulators.github.server", "model": "simulators.model.server"}
+ENTRIES = {
+    "github": "simulators.github.server",
+    "model": "simulators.model.server",
+    "daytona": "simulators.daytona.server",
+}
 
 
 def main(argv: list[str]) -> int:

@@ -7,17 +7,21 @@ from pathlib import Path
 from app.domain.errors import SettingsError
 from app.domain.ports import Sandboxes
 from app.sandbox.bubblewrap import BubblewrapSandboxes
+from app.sandbox.daytona import DaytonaSandboxes
+from app.sandbox.daytona_account import DaytonaSettings, daytona_account
 from app.sandbox.local import LocalHost
 from app.sandbox.process import ProcessSandboxes
 
 
-def make_sandboxes(provider: str, home: Path, socket_dir: Path) -> Sandboxes:
-    """Raises SettingsError for a provider that this version does not have."""
+def make_sandboxes(
+    provider: str, home: Path, socket_dir: Path, settings: DaytonaSettings, instance: str = ""
+) -> Sandboxes:
+    """`instance` is the owner label of remote sandboxes. Raises SettingsError when the provider's settings are wrong."""
+    if provider == "daytona":
+        return DaytonaSandboxes(daytona_account(settings, instance), home)
     host = LocalHost(home=home, socket_dir=socket_dir)
     if provider == "bubblewrap":
         return BubblewrapSandboxes(host)
     if provider == "process":
         return ProcessSandboxes(host)
-    raise SettingsError(
-        f"SANDBOX_PROVIDER: {provider} is not available in this version; use bubblewrap (or unset DAYTONA_API_KEY)"
-    )
+    raise SettingsError(f"SANDBOX_PROVIDER: there is no {provider}; use daytona, bubblewrap or process")

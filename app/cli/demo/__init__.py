@@ -23,7 +23,8 @@ def demo(
         bool, typer.Option("--keep", help="Leave everything running to look at, until Ctrl-C.")
     ] = False,
     sandbox: Annotated[
-        SandboxChoice, typer.Option(help="Where the agent works; process is not isolated.")
+        SandboxChoice,
+        typer.Option(help="Where the agent works; process is not isolated, daytona is a simulated Daytona."),
     ] = SandboxChoice.BUBBLEWRAP,
 ) -> None:
     """Watch a labeled issue become a pull request. Nothing to sign up for.
@@ -31,11 +32,6 @@ def demo(
     A simulated GitHub and a scripted model; all the rest is real: web, worker, Redis, SQLite, git over HTTP, an
     isolated sandbox, and the agent with its tools.
     """
-    from app.domain.errors import SettingsError
-
-    if sandbox is SandboxChoice.DAYTONA:
-        raise SettingsError("--sandbox daytona: comes later; use bubblewrap or process")
-
     from app.cli.demo.run import run_demo
 
     code = asyncio.run(run_demo(sandbox.value, as_json=as_json, keep=keep))

@@ -15,6 +15,7 @@ from app.cli.demo.story import Outcome, Story
 from app.cli.show import show_json
 from app.domain.errors import IssuewrightError
 from app.sandbox.bubblewrap import BubblewrapSandboxes
+from app.sandbox.daytona_client import load_sdk
 from app.sandbox.local import LocalHost
 from app.web.sockets import gateway_dir
 
@@ -67,6 +68,8 @@ async def _tell(stagehand: Stagehand, narrator: Narrator, sandbox: str) -> tuple
 
 async def _find_usable(sandbox: str, home: Path, narrator: Narrator) -> str:
     """Where bubblewrap can't run, `process` will do for a scripted agent; said, never silent."""
+    if sandbox == "daytona":
+        await asyncio.to_thread(load_sdk)  # missing: said before anything starts
     if sandbox != "bubblewrap":
         return sandbox
     probe = await BubblewrapSandboxes(LocalHost(home, gateway_dir(home))).probe()

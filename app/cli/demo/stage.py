@@ -20,6 +20,8 @@ import httpx
 from app.cli.demo.github import Simulated
 from app.domain.errors import IssuewrightError
 from app.queue.child import Child, Command
+from app.sandbox.daytona import DaytonaSandboxes
+from app.sandbox.image import IMAGE_VERSION
 from app.settings import child_environment
 
 START_TIMEOUT_S = 60.0
@@ -102,6 +104,8 @@ class Stagehand:
             "ANTHROPIC_API_KEY": model_key,
             "ANTHROPIC_BASE_URL": model_url,
         }
+        if sandbox == DaytonaSandboxes.kind:
+            environment |= await self._start_daytona()
         up = await self._start("up", ["app", "up"], environment, grace_s=UP_GRACE_S)
         client = httpx.AsyncClient(
             base_url=app_url, headers={"Authorization": f"Bearer {token}"}, timeout=10, trust_env=False
@@ -140,6 +144,13 @@ class Stagehand:
             "IDLE_S": str(self._idle_s),
             "LOG_FORMAT": "json",
         }
+
+    async def _start_daytona(self) -> dict[str, str]:
+        """A simulated Daytona, and the settings that name it."""
+        key = f"demo-{secrets.token_hex(16)}"
+        options = ("--api-key", key, "--image-version", IMAGE_VERSION, "--dir", str(self.home / "daytona"))
+        url = await self._start_simulator("daytona", *options)
+        return {"DAYTONA_API_KEY": key, "DAYTONA_API_URL": f"{url}/api", "DAYTONA_TARGET": "local"}
 
     async def _start_simulator(self, name: str, *options: str) -> str:
         ready = self.home / f"{name}.ready"

@@ -17,7 +17,7 @@ from app.domain.errors import IssuewrightError
 
 LABEL = "agent"
 STEP_TIMEOUT_S = 90.0
-_WORK_TREE = re.compile(r"(?:/workspace|\S*/sandboxes/[^/\s]+/work)/")
+_WORK_TREE = re.compile(r"(?:\S*/workspace|\S*/sandboxes/[^/\s]+/work)/")
 _PHASES = ("explore", "requirements", "design", "tasks", "sync")
 _ENDED = frozenset({"failed", "cancelled"})
 

@@ -72,6 +72,7 @@ async def _examine(settings: Settings, config: Path) -> list[Checked]:
 
 def _own_checks(settings: Settings, config: Path) -> list[Check]:
     from app.cli.doctor import machine, stores
+    from app.cli.doctor.daytona import LIMIT_S as SANDBOX_LIMIT_S
     from app.cli.doctor.model import check_model
     from app.cli.doctor.verdict import Check
 
@@ -81,7 +82,7 @@ def _own_checks(settings: Settings, config: Path) -> list[Check]:
         Check("database", lambda: stores.check_database(settings)),
         Check("redis", lambda: stores.check_redis(settings)),
         Check("git", machine.check_git),
-        Check("sandbox", lambda: machine.check_sandboxes(settings), limit_s=20.0),
+        Check("sandbox", lambda: machine.check_sandboxes(settings), limit_s=SANDBOX_LIMIT_S),
         Check("model", lambda: check_model(settings), limit_s=25.0),
     ]
 

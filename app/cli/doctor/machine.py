@@ -8,10 +8,12 @@ import shutil
 import stat
 from pathlib import Path
 
+from app.cli.doctor.daytona import check_daytona
 from app.cli.doctor.verdict import Verdict, failed, ok, warning, worst
 from app.cli.preflight import require_app
 from app.domain.errors import SettingsError
 from app.sandbox.bubblewrap import BubblewrapSandboxes
+from app.sandbox.daytona import DaytonaSandboxes
 from app.sandbox.select import make_sandboxes
 from app.sandbox.walls import probe_walls
 from app.settings import REGISTERED_FILE, Settings, ensure_home
@@ -98,8 +100,10 @@ def _dotted(version: tuple[int, ...]) -> str:
 async def check_sandboxes(settings: Settings) -> Verdict:
     """Starts a sandbox in which a program tries to get out. Raises SettingsError for a provider that is not there."""
     home = ensure_home(settings)
-    sandboxes = make_sandboxes(settings.provider, home, gateway_dir(home))
+    sandboxes = make_sandboxes(settings.provider, home, gateway_dir(home), settings)
     try:
+        if isinstance(sandboxes, DaytonaSandboxes):
+            return await check_daytona(sandboxes, settings.allow_hosts)
         if isinstance(sandboxes, BubblewrapSandboxes):
             seen = await probe_walls(sandboxes, home)
         else:

@@ -1,0 +1,121 @@
+"""What is done inside a machine through Daytona's toolbox: upload, the agent's session, its end, its output.
+
+Every toolbox call resets the machine's idle timer. Commands hold no secret and no text of the work: Daytona keeps them.
+"""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from app.domain.errors import Gone, RetryAt, Unexpected
+from app.sandbox.daytona_client import DaytonaClient
+from app.sandbox.daytona_parcel import PARCEL, REPOSITORY, Parcel
+
+SESSION = "agent"
+FOLDER = "issuewright"
+LOG = "agent.log"
+_EXEC_S = 8
+
+
+@dataclass(frozen=True)
+class AgentSight:
+    """`launched` False: the session has no command yet. `exit_code` None: it runs."""
+
+    launched: bool
+    exit_code: int | None = None
+
+
+async def fetch_base(client: DaytonaClient, machine: Any) -> PurePosixPath:
+    """The directory in the machine that everything of ours is in."""
+    return PurePosixPath(await client.call(lambda _: machine.get_work_dir())) / FOLDER
+
+
+async def fetch_agent(client: DaytonaClient, machine: Any) -> AgentSight:
+    """Raises what `DaytonaClient.call` does, but no Gone."""
+    try:
+        session = await client.call(lambda _: machine.process.get_session(SESSION))
+    except Gone:
+        return AgentSight(launched=False)
+    commands = session.commands or []
+    return (
+        AgentSight(launched=True, exit_code=commands[0].exit_code) if commands else AgentSight(launched=False)
+    )
+
+
+async def upload(client: DaytonaClient, machine: Any, parcel: Parcel, token: str, limit_s: float) -> None:
+    """Both files and the token, which is readable by its owner alone before the agent starts. Overwrites."""
+    sdk = await client.sdk()
+    base = await fetch_base(client, machine)
+    files = [
+        sdk.FileUpload(source=str(parcel.tar), destination=str(base / PARCEL)),
+        sdk.FileUpload(source=str(parcel.repository), destination=str(base / REPOSITORY)),
+        sdk.FileUpload(source=token.encode(), destination=str(base / "token")),
+    ]
+    await client.call(lambda _: machine.fs.upload_files(files, timeout=int(limit_s)), limit_s)
+    await client.call(lambda _: machine.fs.set_file_permissions(str(base / "token"), mode="600"))
+
+
+async def launch(client: DaytonaClient, machine: Any) -> None:
+    """Starts the agent once, whoever else starts it at the same moment: only one makes the directory `launched`."""
+    sdk = await client.sdk()
+    base = await fetch_base(client, machine)
+    try:
+        await client.call(lambda _: machine.process.create_session(SESSION))
+    except RetryAt:
+        # 409: it is there already, with or without its command.
+        if (await fetch_agent(client, machine)).launched:
+            return
+    run = (
+        f"cd {shlex.quote(str(base))} && mkdir launched && tar -xzf {PARCEL} && "
+        f'export PYTHONPATH="$PWD/payload" PYTHONNOUSERSITE=1 PYTHONDONTWRITEBYTECODE=1 PYTHONUTF8=1 && '
+        f'exec python3 -u -P -m sandbox_payload.boot "$PWD" >>{LOG} 2>&1'
+    )
+    # In a shell of its own: an `exec` in the session's shell would end the session without an exit code.
+    request = sdk.SessionExecuteRequest(command=f"bash -c {shlex.quote(run)}", run_async=True)
+    await client.call(lambda _: machine.process.execute_session_command(SESSION, request))
+
+
+async def ask_to_end(client: DaytonaClient, machine: Any, grace_s: float) -> None:
+    """SIGTERM now and SIGKILL after the grace, by a process inside that needs nobody outside."""
+    base = await fetch_base(client, machine)
+    pid_file = shlex.quote(str(base / "state" / "pid"))
+    kill = f"sleep {max(0.0, grace_s):g}; kill -KILL $pid"
+    script = (
+        f"pid=$(cat {pid_file}) || exit 0; kill -TERM $pid; "
+        f"export pid; setsid bash -c {shlex.quote(kill)} </dev/null >/dev/null 2>&1 &"
+    )
+    await _run(client, machine, script)
+
+
+async def fetch_output(client: DaytonaClient, machine: Any, offset: int, limit: int) -> bytes:
+    """As Base64 through the toolbox, which knows text only."""
+    base = await fetch_base(client, machine)
+    path = shlex.quote(str(base / LOG))
+    text = await _run(
+        client,
+        machine,
+        f"test -e {path} || exit 0; tail -c +{max(0, offset) + 1} {path} | head -c {limit} | base64 -w 0",
+    )
+    try:
+        return base64.b64decode(text.strip(), validate=True)
+    except ValueError as error:
+        raise Unexpected(f"not the log: {text[:100]!r}") from error
+
+
+async def run_python(client: DaytonaClient, machine: Any, program: str, *arguments: str) -> tuple[int, str]:
+    """Exit code and output of a short program; for probes."""
+    words = ["python3", "-c", program, *arguments]
+    answer = await client.call(
+        lambda _: machine.process.exec(" ".join(map(shlex.quote, words)), timeout=_EXEC_S), _EXEC_S + 4
+    )
+    return int(answer.exit_code or 0), str(answer.result or "")
+
+
+async def _run(client: DaytonaClient, machine: Any, script: str) -> str:
+    command = f"bash -c {shlex.quote(script)}"
+    answer = await client.call(lambda _: machine.process.exec(command, timeout=_EXEC_S), _EXEC_S + 2)
+    return str(answer.result or "")

@@ -1,0 +1,188 @@
+"""From an order to a running agent on Daytona, however long it takes and wherever an earlier try stopped.
+
+Everything is found again by the machine's name and by what is in it; nothing here is remembered. A worker that dies in
+the middle leaves a machine that the next one goes on with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from app.domain.errors import Denied, OutsideError, Refused, RetryAt
+from app.domain.ports import SandboxOrder
+from app.git.command import GitFailed
+from app.sandbox import daytona_inside as inside
+from app.sandbox.daytona_account import DaytonaAccount, Size
+from app.sandbox.daytona_client import DaytonaClient
+from app.sandbox.daytona_errors import NETWORK_FIXED, SNAPSHOT_ASLEEP
+from app.sandbox.daytona_parcel import pack_parcel, scratch
+from app.sandbox.daytona_states import BUILDING, Stage, stage_of, state_text
+
+_log = logging.getLogger(__name__)
+
+AUTO_STOP_MIN = 30
+AUTO_DELETE_MIN = 120
+"""After a stop. At once would take an unsaved spool with it; never would leave a machine that is paid for."""
+TTL_MARGIN_MIN = 15
+
+
+@dataclass(frozen=True)
+class DaytonaPace:
+    """Seconds: the longest wait for a start and for an image's first build, between looks, for an upload, for the POST
+    of a create, of a step's own patience, between two signs that a machine is still wanted.
+    """
+
+    start_s: float = 600.0
+    build_s: float = 1800.0
+    look_s: float = 1.0
+    upload_s: float = 900.0
+    create_s: float = 30.0
+    patience_s: float = 5.0
+    keep_alive_s: float = 300.0
+
+
+class Failed(Exception):
+    """The machine will not do; the text is the reason. Another attempt under a new name may."""
+
+
+async def bring_up(
+    client: DaytonaClient, order: SandboxOrder, home: Path, pace: DaytonaPace, payload: Path
+) -> None:
+    """Returns when the agent has been started. Raises Failed, and what `ports.Sandboxes` names."""
+    machine = await client.find(order.name)
+    if machine is None:
+        machine = await _create(client, order, pace)
+    machine = await _until_started(client, machine, order.name, pace)
+    if (await inside.fetch_agent(client, machine)).launched:
+        return
+    try:
+        with scratch(home / "parcels") as directory:
+            parcel = await pack_parcel(order, directory, client.account.app_url, payload)
+            await inside.upload(client, machine, parcel, order.token, pace.upload_s)
+    except GitFailed as error:
+        raise Failed(f"setup_failed: {error}") from error
+    await inside.launch(client, machine)
+
+
+async def require_size(client: DaytonaClient) -> None:
+    """Raises Refused when a size was asked for that the snapshot does not have, Denied when there is no snapshot."""
+    account = client.account
+    if account.image:
+        return
+    snapshot = await client.find_snapshot(account.snapshot)
+    if snapshot is None:
+        raise Denied(missing_snapshot(account), reason="sandbox")
+    asked = account.asked_size
+    brought = Size(int(snapshot.mem), int(snapshot.cpu), int(snapshot.disk))
+    if asked is not None and asked != brought:
+        raise Refused(
+            f"snapshot {account.snapshot} brings its own size ({brought}); SANDBOX_MEMORY_GB, SANDBOX_CPU and "
+            f"SANDBOX_DISK_GB ({asked}) need SANDBOX_IMAGE instead of a snapshot",
+            code="size",
+        )
+
+
+def missing_snapshot(account: DaytonaAccount) -> str:
+    return (
+        f"there is no snapshot {account.snapshot} in this Daytona organization: make it with "
+        "`issuewright sandboxes build-image`, or name another in SANDBOX_SNAPSHOT"
+    )
+
+
+async def _create(client: DaytonaClient, order: SandboxOrder, pace: DaytonaPace) -> Any:
+    """A new machine, or the one that a create left whose answer said something else."""
+    await require_size(client)
+    try:
+        return await _create_once(client, order, pace, network=True)
+    except Refused as error:
+        if error.code == NETWORK_FIXED:
+            _log.warning("Daytona's tier of this organization has a fixed network: no allow list is set")
+            return await _create_once(client, order, pace, network=False)
+        if error.code != SNAPSHOT_ASLEEP:
+            raise
+    await client.call(lambda daytona: daytona.snapshot.activate(client.account.snapshot))
+    return await _create_once(client, order, pace, network=True)
+
+
+async def _create_once(
+    client: DaytonaClient, order: SandboxOrder, pace: DaytonaPace, *, network: bool
+) -> Any:
+    params = make_params(await client.sdk(), client.account, order, network=network)
+    try:
+        return await client.call(
+            lambda daytona: daytona.create(params, timeout=pace.create_s), pace.create_s + 5
+        )
+    except OutsideError as error:
+        # Slow, dropped, or in an error state: three of these leave a machine without telling its id.
+        with suppress(OutsideError):
+            left = await client.find(order.name)
+            if left is not None:
+                return left
+        if isinstance(error, RetryAt | Denied | Refused):
+            raise
+        raise Failed(f"Daytona could not create it: {error}") from error
+
+
+async def _until_started(client: DaytonaClient, machine: Any, name: str, pace: DaytonaPace) -> Any:
+    """A machine that fails, or takes too long, is deleted here: it would go on costing."""
+    began = time.monotonic()
+    built = False
+    while (stage := stage_of(machine.state)) is not Stage.STARTED:
+        state = state_text(machine.state)
+        built = built or state in BUILDING
+        waited_s = time.monotonic() - began
+        if stage in {Stage.BROKEN, Stage.HALTED, Stage.GOING, Stage.GONE}:
+            reason = getattr(machine, "error_reason", None) or ""
+            await _give_up(client, name, f"Daytona: {state} {' '.join(str(reason).split())[:300]}".strip())
+        if waited_s > (pace.build_s if built else pace.start_s):
+            await _give_up(client, name, f"Daytona: still {state} after {waited_s:.0f} s")
+        await asyncio.sleep(pace.look_s)
+        found = await client.find(name)
+        if found is None:
+            raise Failed("Daytona: it vanished while it was being made")
+        machine = found
+    return machine
+
+
+async def _give_up(client: DaytonaClient, name: str, reason: str) -> None:
+    with suppress(OutsideError):  # what can't be deleted now goes with the spec's end or the sweep
+        await client.ensure_deleted(name)
+    raise Failed(reason)
+
+
+def make_params(sdk: Any, account: DaytonaAccount, order: SandboxOrder, *, network: bool) -> Any:
+    """The SDK's parameters for an order. Nothing secret: all of it is shown to the whole organization."""
+    common: dict[str, Any] = {
+        "name": order.name,
+        "labels": dict(order.labels),
+        "language": "python",
+        "public": False,
+        "auto_stop_interval": AUTO_STOP_MIN,
+        "auto_delete_interval": AUTO_DELETE_MIN,
+        "ttl_minutes": math.ceil(order.time_limit_s / 60) + TTL_MARGIN_MIN,
+        **(network_rules(account.app_url, tuple(order.allow_hosts)) if network else {}),
+    }
+    if not account.image:
+        return sdk.CreateSandboxFromSnapshotParams(snapshot=account.snapshot, **common)
+    size = sdk.Resources(cpu=order.cpu, memory=order.memory_gb, disk=order.disk_gb)
+    return sdk.CreateSandboxFromImageParams(image=account.image, resources=size, **common)
+
+
+def network_rules(app_url: str, allow_hosts: tuple[str, ...]) -> dict[str, str]:
+    """The app's own host and the operator's; a list replaces everything that is open by default."""
+    host = urlsplit(app_url).hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return {"domain_allow_list": ",".join(dict.fromkeys((host, *allow_hosts)))}
+    rules = {"network_allow_list": f"{address}/{address.max_prefixlen}"}
+    return rules | ({"domain_allow_list": ",".join(allow_hosts)} if allow_hosts else {})
