@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.model_calls import Settlement, record_reservation, record_settlement
 from app.db.sandbox_access import SandboxIdentity, lock_live
+from app.domain.credentials import CredentialScope
 from app.domain.model_price import ModelPrice
 from app.observability.crashpoints import crashpoint
 from app.observability.logging import get_logger
@@ -47,8 +48,10 @@ class Reservation:
     began_s: float = field(default_factory=time.monotonic)
 
 
-async def reserve(parts: Parts, sandbox: SandboxIdentity, allowed: Allowed, raw: bytes) -> Reservation:
-    """Sets the worst case aside, cutting `max_tokens` to what the budget affords. Raises ModelError 403.
+async def reserve(
+    parts: Parts, sandbox: SandboxIdentity, allowed: Allowed, raw: bytes, key_of: CredentialScope
+) -> Reservation:
+    """Sets the worst case aside and notes whose key the call uses, cutting `max_tokens` to what the budget affords. Raises ModelError 403.
 
     One call takes at most half of what remains (as long as that is worth a call), so that sub-agents working side by
     side don't starve each other.
@@ -61,6 +64,7 @@ async def reserve(parts: Parts, sandbox: SandboxIdentity, allowed: Allowed, raw:
         row = await lock_live(session, sandbox.id)
         if row is None:
             raise ModelError(403, "this sandbox has ended", "unauthorized")
+        row.model_key_of, row.model_key_trouble = key_of, None
         left_usd = row.budget_usd - row.spent_usd - row.reserved_usd - input_usd
         least = min(wanted, MIN_OUTPUT_TOKENS)
         granted = min(wanted, max(affordable_tokens(left_usd / 2, price), least))
@@ -170,17 +174,11 @@ class Upstream:
 
 
 async def send(
-    parts: Parts, path: str, headers: Mapping[str, str], body: bytes, params: Mapping[str, str]
+    parts: Parts, url: str, headers: Mapping[str, str], body: bytes, params: Mapping[str, str]
 ) -> Upstream:
     """Raises ModelError 502 or 504 when the upstream can't be reached or stays silent."""
     client = parts.model_http
-    request = client.build_request(
-        "POST",
-        parts.settings.anthropic_base_url + path,
-        content=body,
-        headers=dict(headers),
-        params=dict(params),
-    )
+    request = client.build_request("POST", url, content=body, headers=dict(headers), params=dict(params))
     try:
         return Upstream(await client.send(request, stream=True))
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:

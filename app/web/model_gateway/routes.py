@@ -18,6 +18,7 @@ from app.observability.logging import get_logger
 from app.web.body import Broken, TooLarge, TooSlow, read_capped
 from app.web.model_gateway.call import Reservation, Upstream, reserve, send, settle
 from app.web.model_gateway.errors import ModelError, model_errors
+from app.web.model_gateway.key import REFUSALS, ModelKey, get_model_key, refuse_key
 from app.web.model_gateway.meter import Meter
 from app.web.model_gateway.policy import (
     Allowed,
@@ -76,15 +77,18 @@ async def count_tokens(request: Request, sandbox_id: SandboxPath, parts: PartsOf
         with ExitStack() as slot:
             _take_slot(parts, sandbox, slot)
             raw = await _read(request, parts)
+            key = await get_model_key(parts, sandbox)
             allowed = await _check(parts, sandbox, raw, counting=True)
-            upstream = await _forward(request, parts, "/v1/messages/count_tokens", encode(allowed.body))
+            upstream = await _forward(request, parts, key, "/v1/messages/count_tokens", encode(allowed.body))
             try:
                 body = await upstream.read_whole(_ERROR_BYTES)
             except httpx.HTTPError:
                 raise ModelError(502, "the model broke off", "broken") from None
             finally:
                 await upstream.aclose()
-        return _whole(parts, upstream, body)
+            if upstream.status in REFUSALS:
+                raise await refuse_key(parts, sandbox, key, upstream.status)
+        return _whole(parts, upstream, key.hide(body))
     except ModelError as error:
         return _refusal(parts, error)
 
@@ -109,15 +113,16 @@ async def _converse(request: Request, sandbox_id: str, parts: Parts) -> Response
     with ExitStack() as slot:
         _take_slot(parts, sandbox, slot)
         raw = await _read(request, parts)
+        key = await get_model_key(parts, sandbox)
         allowed = await _check(parts, sandbox, raw)
         try:
-            reservation = await reserve(parts, sandbox, allowed, raw)
+            reservation = await reserve(parts, sandbox, allowed, raw, key.scope)
         except (SQLAlchemyError, OSError):
             raise ModelError(503, "storage is unavailable; try again", "storage") from None
         # From here on the reservation must be settled, even if this request is cancelled.
         body = encode(with_max_tokens(allowed, reservation.max_tokens))
         exchange = _Exchange(parts, sandbox, reservation, slot.pop_all())
-    return await exchange.run(request, body)
+    return await exchange.run(request, key, body)
 
 
 class _Exchange:
@@ -133,14 +138,16 @@ class _Exchange:
         self.upstream: Upstream | None = None
         self.ended = False
 
-    async def run(self, request: Request, body: bytes) -> Response:
+    async def run(self, request: Request, key: ModelKey, body: bytes) -> Response:
         """Raises ModelError, settled."""
         try:
-            self.upstream = await _send_unless_gone(request, self.parts, body)
+            self.upstream = await _send_unless_gone(request, self.parts, key, body)
             if self.upstream.status >= 300:
                 answer = await self.upstream.read_whole(_ERROR_BYTES)
                 await self.end(self.upstream.status)
-                return _whole(self.parts, self.upstream, answer)
+                if self.upstream.status in REFUSALS:
+                    raise await refuse_key(self.parts, self.sandbox, key, self.upstream.status)
+                return _whole(self.parts, self.upstream, key.hide(answer))
         except ModelError as error:
             # Unreachable costs nothing; a request that was sent and never answered may have cost.
             await self.end(None, Meter(streamed=True) if error.outcome != "unreachable" else None)
@@ -181,9 +188,9 @@ class _Exchange:
         await settle(self.parts, self.sandbox, self.reservation, status, meter)
 
 
-async def _send_unless_gone(request: Request, parts: Parts, body: bytes) -> Upstream:
+async def _send_unless_gone(request: Request, parts: Parts, key: ModelKey, body: bytes) -> Upstream:
     """Waits for the upstream's first byte only as long as the client does. Raises ModelError."""
-    sending = asyncio.ensure_future(_forward(request, parts, "/v1/messages", body))
+    sending = asyncio.ensure_future(_forward(request, parts, key, "/v1/messages", body))
     leaving = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -228,8 +235,6 @@ async def _read(request: Request, parts: Parts) -> bytes:
 
 
 async def _check(parts: Parts, sandbox: SandboxIdentity, raw: bytes, *, counting: bool = False) -> Allowed:
-    if parts.settings.anthropic_api_key is None:
-        raise ModelError(403, "no model key: the operator must set ANTHROPIC_API_KEY and restart", "no_key")
     models = (sandbox.model,) if sandbox.model else parts.settings.allowed_models
     try:
         if len(raw) > _BIG_BYTES:
@@ -240,12 +245,12 @@ async def _check(parts: Parts, sandbox: SandboxIdentity, raw: bytes, *, counting
         raise ModelError(403, str(refusal), "not_allowed") from None
 
 
-async def _forward(request: Request, parts: Parts, path: str, body: bytes) -> Upstream:
+async def _forward(request: Request, parts: Parts, key: ModelKey, path: str, body: bytes) -> Upstream:
     params = {"beta": "true"} if request.query_params.get("beta") == "true" else {}
-    return await send(parts, path, _upstream_headers(request, parts), body, params)
+    return await send(parts, key.base_url + path, _upstream_headers(request, key), body, params)
 
 
-def _upstream_headers(request: Request, parts: Parts) -> Mapping[str, str]:
+def _upstream_headers(request: Request, key: ModelKey) -> Mapping[str, str]:
     """An allow-list: no token, no address, no hop-by-hop header of the sandbox gets through."""
     headers = {
         name: value
@@ -256,25 +261,21 @@ def _upstream_headers(request: Request, parts: Parts) -> Mapping[str, str]:
     betas = allowed_betas(request.headers.getlist("anthropic-beta"))
     if betas is not None:
         headers["anthropic-beta"] = betas
-    key = parts.settings.anthropic_api_key
     # identity: the meter reads the answer's bytes as they come.
     return {
         **headers,
         "accept": "application/json",
         "accept-encoding": "identity",
         "content-type": "application/json",
-        "x-api-key": key.get_secret_value() if key else "",
+        "x-api-key": key.secret,
     }
 
 
 def _whole(parts: Parts, upstream: Upstream, body: bytes) -> Response:
-    """An answer that has been read, as it is. Except 401: it speaks of our key, and the CLI would try for minutes."""
+    """An answer that has been read, as it is."""
     parts.metrics.model_calls.labels(
         "forwarded" if upstream.status < 300 else f"upstream_{upstream.status}"
     ).inc()
-    if upstream.status == 401:
-        log.error("model.key_refused")
-        return ModelError(403, "the model's API refuses the operator's key").answer()
     return Response(body, upstream.status, dict(upstream.headers), upstream.content_type)
 
 
