@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 from app.cli.show import plain
+from app.cli.terminal import escape_unprintable, readable
 
 MAX_CHARS = 140
 OWN_TOOLS = "mcp__issuewright__"
@@ -16,14 +18,34 @@ _INPUTS = ("file_path", "command", "pattern", "description", "prompt")
 
 def print_event(event: dict[str, Any], *, as_json: bool, diff: bool) -> None:
     if as_json:
-        print(json.dumps(event, ensure_ascii=False), flush=True)
+        print(escape_unprintable(json.dumps(event, ensure_ascii=False)), flush=True)
         return
     at = str(event["timestamp"])[11:19]
     print(f"{event['seq']:>5}  {at}  {event['event_type']:<24}  {say(event)}", flush=True)
     text = event["event_data"].get("full_diff")
     if diff and isinstance(text, str):
-        for line in text.splitlines():
-            print(f"       {plain(line) if not line.startswith(' ') else ' ' + plain(line[1:])}")
+        _print_diff(text)
+
+
+def _print_diff(text: str) -> None:
+    """Coloured on a terminal only, and by us: what the text itself would do there is taken out."""
+    lines = [line.rstrip() for line in readable(text).split("\n")]
+    if not sys.stdout.isatty():
+        print("\n".join(f"       {line}" for line in lines), flush=True)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for line in lines:
+        console.print(Text(f"       {line}", style=_style(line)), soft_wrap=True)
+
+
+def _style(line: str) -> str:
+    for start, style in (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red")):
+        if line.startswith(start):
+            return style
+    return ""
 
 
 def say(event: dict[str, Any]) -> str:

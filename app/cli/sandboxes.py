@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,18 +56,114 @@ def events(
     settings = load(config)
     asyncio.run(
         _follow_events(
-            settings, sandbox_id, lambda one: print_event(one, as_json=as_json, diff=diff), follow=follow
+            settings,
+            sandbox_id,
+            lambda one: print_event(one, as_json=as_json, diff=diff),
+            follow=follow,
+            full=diff,
         )
     )
 
 
 @app.command()
 def logs(sandbox_id: SandboxId, config: ConfigOption = None, follow: FollowOption = False) -> None:
-    """Show the raw output of a sandbox's payload, for as long as its machine exists."""
+    """Show the output of a sandbox's payload, for as long as its machine exists, without terminal sequences."""
     asyncio.run(_follow_logs(load(config), sandbox_id, follow=follow))
 
 
-async def _follow_events(settings: Settings, sandbox_id: str, show_event: ShowEvent, *, follow: bool) -> None:
+@app.command()
+def compare(
+    left: Annotated[str, typer.Argument(metavar="A", help="A sandbox's id.")],
+    right: Annotated[str, typer.Argument(metavar="B", help="Another one's.")],
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two sandboxes: phases, time, cost, turns, files, tests."""
+    from app.cli.sandbox_compare import side_by_side
+    from app.cli.show import show_json, show_rows
+
+    summaries = asyncio.run(_summaries(load(config), left, right))
+    if as_json:
+        show_json({"items": summaries, "next_cursor": None})
+    else:
+        rows = side_by_side(summaries[0], summaries[1])
+        show_rows(("measure", left, right), rows, nothing="nothing to compare")
+
+
+@app.command()
+def cleanup(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take down what crashed runs left: machines of this Issuewright that nobody needs, and rows without a machine.
+
+    A worker does so by itself; this is for when none runs, or to see. What lives is left alone, as is everybody else's.
+    """
+    from app.cli.preflight import require_app
+    from app.cli.sandbox_cleanup import clean_up
+    from app.cli.show import show_json, show_rows
+    from app.domain.errors import IssuewrightError
+
+    settings = load(config)
+    require_app(settings)
+    rows = asyncio.run(clean_up(settings, dry_run=dry_run))
+    if as_json:
+        show_json({"items": rows, "next_cursor": None})
+    else:
+        show_rows(("kind", "name", "sandbox_id", "why", "done"), rows, nothing="nothing is left over")
+    failed = sum(row["done"].startswith("failed") for row in rows)
+    if failed:
+        raise IssuewrightError(f"{failed} of {len(rows)} could not be taken down; run this again")
+
+
+async def _summaries(settings: Settings, *sandbox_ids: str) -> list[dict[str, Any]]:
+    from app.cli.operator import operator
+    from app.cli.sandbox_compare import fetch_summary
+
+    async with operator(settings) as api:
+        return [await fetch_summary(api, one) for one in sandbox_ids]
+
+
+@app.command("build-image")
+def build_image(
+    config: ConfigOption = None,
+    print_only: Annotated[
+        bool,
+        typer.Option("--print", help="Print it as a Dockerfile for a registry of your own; build nothing."),
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Remove the snapshot first, if it is there.")
+    ] = False,
+) -> None:
+    """Make the Daytona snapshot that sandboxes start from, named SANDBOX_SNAPSHOT and of the size in the settings."""
+    if print_only:
+        from app.sandbox.image import render_dockerfile
+
+        print(render_dockerfile(), end="")
+        return
+    asyncio.run(_build_image(load(config), replace=replace))
+
+
+async def _build_image(settings: Settings, *, replace: bool) -> None:
+    from app.sandbox.daytona_account import Size, daytona_account
+    from app.sandbox.daytona_client import DaytonaClient
+    from app.sandbox.daytona_image import ensure_snapshot
+    from app.sandbox.image import IMAGE_VERSION
+
+    name = settings.sandbox_snapshot
+    size = Size(settings.sandbox_memory_gb, settings.sandbox_cpu, settings.sandbox_disk_gb)
+    client = DaytonaClient(daytona_account(settings))
+    try:
+        state = await ensure_snapshot(client, name, size, print, replace=replace)
+    finally:
+        await client.aclose()
+    print(f"snapshot {name} is {state} (this program's recipe: version {IMAGE_VERSION}, {size})")
+
+
+async def _follow_events(
+    settings: Settings, sandbox_id: str, show_event: ShowEvent, *, follow: bool, full: bool
+) -> None:
     from app.cli.operator import operator
 
     path = f"/sandboxes/{sandbox_id}"
@@ -77,8 +172,9 @@ async def _follow_events(settings: Settings, sandbox_id: str, show_event: ShowEv
         while True:
             ended = (await api.get(path))["ended_at"] is not None
             page = await api.get(
-                f"{path}/events", limit=200, cursor=cursor, wait=2 if follow and not ended else None
-            )
+                f"{path}/events", limit=200, cursor=cursor, wait=2 if follow and not ended else None,
+                full=full or None,
+            )  # fmt: skip
             for event in page["items"]:
                 show_event(event)
             cursor = page["next_cursor"]
@@ -89,21 +185,22 @@ async def _follow_events(settings: Settings, sandbox_id: str, show_event: ShowEv
 
 async def _follow_logs(settings: Settings, sandbox_id: str, *, follow: bool) -> None:
     from app.cli.operator import operator
+    from app.cli.terminal import ReadableLog
     from app.sandbox.select import make_sandboxes
     from app.web.sockets import gateway_dir
 
     async with operator(settings) as api:
         provider_name = (await api.get(f"/sandboxes/{sandbox_id}"))["provider_name"]
         home = settings.issuewright_home
-        sandboxes = make_sandboxes(settings.provider, home, gateway_dir(home))
+        sandboxes = make_sandboxes(settings.provider, home, gateway_dir(home), settings)
+        log = ReadableLog()
         offset = 0
         try:
             while True:
                 ended = (await api.get(f"/sandboxes/{sandbox_id}"))["ended_at"] is not None
                 piece = await sandboxes.fetch_log(provider_name, offset)
                 offset += len(piece)
-                sys.stdout.buffer.write(piece)
-                sys.stdout.buffer.flush()
+                print(log.feed(piece), end="", flush=True)
                 if not piece and (ended or not follow):
                     return
                 if not piece:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -11,10 +11,14 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
+from app.db.event_texts import record_texts
 from app.db.models import Event, Sandbox
 from app.domain.ids import SandboxId
+from sandbox_payload.wire import EventType
 
 _PAGE = 1000
+MAX_BEATS = 1000
+"""Heartbeats that one look folds: more than a day of them has between two other events of a living agent."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class NewEvent:
     event_data: dict[str, Any]
     source: str
     timestamp: datetime
+    full: Mapping[str, bytes] = field(default_factory=dict)
+    """Whole texts of fields that were cut in `event_data`, compressed."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +45,20 @@ class EventFilter:
 
 
 async def record_events(
-    session: AsyncSession, sandbox: Sandbox, events: Sequence[NewEvent], now: datetime
+    session: AsyncSession,
+    sandbox: Sandbox,
+    events: Sequence[NewEvent],
+    now: datetime,
+    passed_over: Collection[int] = (),
 ) -> tuple[NewEvent, ...]:
-    """Store what is new and move `sandbox.last_seq` to the highest contiguous number.
+    """Store what is new and move `sandbox.last_seq` to the highest contiguous number; `passed_over` are numbers that
+    count as stored.
 
     `sandbox` is locked by the caller. Returns the events that were new, by number; a repeated number is a no-op.
     """
     unique = {event.seq: event for event in reversed(events)}
     if not unique:
+        sandbox.last_seq = await _contiguous(session, sandbox.id, sandbox.last_seq, passed_over)
         return ()
     rows = [
         {
@@ -64,12 +76,15 @@ async def record_events(
         insert_for(session, Event).values(rows).on_conflict_do_nothing(index_elements=["sandbox_id", "seq"])
     )
     fresh = set(await session.scalars(statement.returning(Event.seq)))
-    if fresh:
-        sandbox.last_seq = await _contiguous(session, sandbox.id, sandbox.last_seq)
+    if fresh or passed_over:
+        await record_texts(session, sandbox.id, {seq: unique[seq].full for seq in fresh})
+        sandbox.last_seq = await _contiguous(session, sandbox.id, sandbox.last_seq, passed_over)
     return tuple(unique[seq] for seq in sorted(fresh))
 
 
-async def _contiguous(session: AsyncSession, sandbox_id: str, last_seq: int) -> int:
+async def _contiguous(
+    session: AsyncSession, sandbox_id: str, last_seq: int, passed_over: Collection[int]
+) -> int:
     """Walks from the known number to the first gap, a page at a time."""
     while True:
         page = await session.scalars(
@@ -80,12 +95,54 @@ async def _contiguous(session: AsyncSession, sandbox_id: str, last_seq: int) -> 
         )
         found = 0
         for seq in page:
-            if seq != last_seq + 1:
+            last_seq = _past(last_seq, passed_over)
+            if seq > last_seq + 1:
                 return last_seq
-            last_seq = seq
+            last_seq = max(last_seq, seq)
             found += 1
         if found < _PAGE:
-            return last_seq
+            return _past(last_seq, passed_over)
+
+
+def _past(last_seq: int, passed_over: Collection[int]) -> int:
+    while last_seq + 1 in passed_over:
+        last_seq += 1
+    return last_seq
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Events in a row, oldest first: `others` whole, of the heartbeats between them only number and time.
+
+    Between `after` and `end` nothing is missing; `end` None: there is nothing after them.
+    """
+
+    others: Sequence[Event]
+    beats: Sequence[tuple[int, datetime]]
+    end: int | None
+
+
+async def list_stretch(session: AsyncSession, sandbox_id: SandboxId, after: int, limit: int) -> Stretch:
+    """At most `limit` events that are no heartbeats, and at most `MAX_BEATS` heartbeats."""
+    own = (Event.sandbox_id == sandbox_id, Event.seq > after)
+    # All types that are no heartbeat lie on the two sides of it in the index over types; one walk by number is cheaper.
+    found = (
+        await session.scalars(
+            select(Event)
+            .where(*own, Event.event_type != EventType.HEARTBEAT)
+            .order_by(Event.seq)
+            .limit(limit + 1)
+        )
+    ).all()
+    end = found[limit - 1].seq if len(found) > limit else None
+    beats = select(Event.seq, Event.timestamp).where(*own, Event.event_type == EventType.HEARTBEAT)
+    if end is not None:
+        beats = beats.where(Event.seq < end)
+    rows = (await session.execute(beats.order_by(Event.seq).limit(MAX_BEATS + 1))).all()
+    if len(rows) > MAX_BEATS:
+        end = rows[MAX_BEATS - 1][0]
+    others = [event for event in found if end is None or event.seq <= end]
+    return Stretch(others, [(seq, at) for seq, at in rows[:MAX_BEATS]], end)
 
 
 async def list_events(

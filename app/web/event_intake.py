@@ -10,8 +10,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from app.db.event_texts import compress
 from app.db.events import NewEvent
 from app.db.models import Sandbox
+from app.domain.event_fields import shorten
 from sandbox_payload.wire import Event, EventBatch, EventType
 
 _MAX_DEPTH = 50
@@ -49,6 +51,7 @@ def parse_events(body: bytes, now: datetime) -> list[NewEvent]:
 
     What PostgreSQL can't hold is replaced rather than refused, since the sandbox could only lose the event: NUL and
     lone surrogates in text, NaN and infinities, nesting deeper than 50. A time far off becomes the time of arrival.
+    Long texts are cut; of diffs the whole text comes along, compressed.
     """
     try:
         value = storable(json.loads(body.decode(errors="replace"), parse_constant=lambda _: None))
@@ -58,10 +61,19 @@ def parse_events(body: bytes, now: datetime) -> list[NewEvent]:
         events: Sequence[Event] = _batch.validate_python(value).events
     else:
         events = [_single.validate_python(value)]
-    return [
-        NewEvent(event.seq, event.event_type, event.event_data, event.source, _sane(event.timestamp, now))
-        for event in events
-    ]
+    return [_as_new(event, now) for event in events]
+
+
+def _as_new(event: Event, now: datetime) -> NewEvent:
+    short = shorten(event.event_type, event.event_data)
+    return NewEvent(
+        event.seq,
+        event.event_type,
+        short.data,
+        event.source,
+        _sane(event.timestamp, now),
+        {name: compress(text) for name, text in short.full.items()},
+    )
 
 
 def storable(value: Any, depth: int = 0) -> Any:
@@ -87,7 +99,9 @@ def note_progress(sandbox: Sandbox, events: Sequence[NewEvent], now: datetime) -
     """Moves the sandbox's counters by its new events. Times are ours, by arrival: its clock is not to be trusted."""
     for event in events:
         sandbox.last_heartbeat_at = now
-        if event.event_type != _E.HEARTBEAT:
+        if event.event_type == _E.HEARTBEAT:
+            sandbox.running = _running(event.event_data)
+        else:
             sandbox.last_work_at = now
         sandbox.activity = _ACTIVITY.get(event.event_type, sandbox.activity)  # type: ignore[call-overload]
         turn = event.event_data.get("turns", event.event_data.get("turn"))
@@ -101,6 +115,15 @@ def note_progress(sandbox: Sandbox, events: Sequence[NewEvent], now: datetime) -
             sandbox.session_id = session_id
     if events:
         sandbox.updated_at = now
+        gap = events[-1].seq > sandbox.last_seq
+        sandbox.gap_since_at = (sandbox.gap_since_at or now) if gap else None
+
+
+def _running(heartbeat: dict[str, Any]) -> str | None:
+    """What it says is running, as supervision wants to know it."""
+    background = heartbeat.get("background")
+    in_background = isinstance(background, int) and background > 0
+    return _text(heartbeat, "tool") or ("background" if in_background else None)
 
 
 def _text(data: dict[str, Any], *names: str) -> str | None:
