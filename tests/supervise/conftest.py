@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.worker.bench import Bench
-from tests.worker.conftest import bench, simulated
+from tests.worker.conftest import bench, database_url, engine, simulated
 
-__all__ = ["bench", "simulated"]
+__all__ = ["bench", "database_url", "engine", "simulated"]
 
 
 @dataclass

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime, timedelta
 
-from app.db.messages import claim_waiting_messages
 from app.db.models import Sandbox
-from app.db.phases import record_phases
-from app.db.sandboxes import move_sandbox, next_attempt
+from app.db.sandboxes import move_sandbox, set_sandbox
 from app.db.tasks import move_task
-from app.domain.ids import new_sandbox_id
+from app.domain.errors import RetryAt
 from app.domain.notices import LFS_NOTE
-from app.domain.ports import SandboxStatus
-from app.domain.states import SANDBOX_LIVE, PhaseState, SandboxState, SpecState, TaskState
+from app.domain.ports import SandboxSight, SandboxStatus
+from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
+from app.domain.supervision import Trouble
+from app.domain.supply import Queued, Shortage
 from app.domain.view import Outcome
 from app.git.command import GitFailed, GitTimedOut
 from app.observability.crashpoints import crashpoint
+from worker.flow import watch
+from worker.flow.attempt import ask_again_at, begin_attempt, deadline_from, note_wait
 from worker.flow.follow import is_follow_up, set_aside
-from worker.flow.lost import MAX_ATTEMPTS, give_up_or_retry, handed_in_meanwhile
+from worker.flow.lost import give_up_or_retry, handed_in_meanwhile, trouble_of
 from worker.flow.mirror import mirror_ready
-from worker.flow.order import DEADLINE_MARGIN_S, make_order, sandbox_token
+from worker.flow.order import make_order
 from worker.mirrors import mirror_path, uses_lfs
 from worker.step import Step
 
@@ -34,29 +35,48 @@ async def run(step: Step) -> datetime:
     sandbox = step.planning_sandbox if planning else step.sandbox
     if sandbox is None or sandbox.state not in SANDBOX_LIVE:
         attempts = step.spec.plan_attempts if planning else step.task.attempts
-        if attempts >= MAX_ATTEMPTS:
-            detail = (
-                f"No sandbox came in {MAX_ATTEMPTS} attempts ({sandbox.reason if sandbox else 'unknown'})."
-            )
+        if attempts >= step.parts.limits.max_attempts:
+            detail = f"No sandbox came in {attempts} attempts ({sandbox.reason if sandbox else 'unknown'})."
             if not planning and is_follow_up(step.task):
                 return await set_aside(step, detail)
             return await step.end(SpecState.FAILED, Outcome.FAILED, detail)
-        sandbox = await _record(step, planning=planning)
+        begun = await begin_attempt(step, planning=planning)
+        if isinstance(begun, Queued):
+            return await _wait(step, begun)
+        sandbox = begun
+    if trouble_of(sandbox) is Trouble.NOT_STARTED:
+        return await _start_over(step, sandbox)
     patience_s = PATIENCE_S if planning or step.spec.pull_number else PATIENCE_BEFORE_PULL_S
     if not await mirror_ready(step, sandbox.start_sha, patience_s):
         return _look_again(step, 1)
     if sandbox.state is SandboxState.PENDING:
         await _note_lfs(step, sandbox)
+    return await _make(step, sandbox, planning=planning)
+
+
+async def _make(step: Step, sandbox: Sandbox, *, planning: bool) -> datetime:
     order = await make_order(step, sandbox)
     async with step.saving() as session:
-        await move_sandbox(session, sandbox.id, SandboxState.CREATING, step.now())
+        ordered_at = sandbox.ordered_at or step.now()
+        await move_sandbox(session, sandbox.id, SandboxState.CREATING, step.now(), ordered_at=ordered_at)
     crashpoint("sandbox.before")
-    sight = await step.parts.sandboxes.ensure_created(order)
+    try:
+        sight = await step.parts.sandboxes.ensure_created(order)
+    except RetryAt as later:
+        return await _wait_for_provider(step, sandbox, later)
     crashpoint("sandbox.after")
     if sight.status is SandboxStatus.RUNNING:
         async with step.saving() as session:
             now = step.now()
-            await move_sandbox(session, sandbox.id, SandboxState.RUNNING, now, started_at=now)
+            await note_wait(session, step, None)
+            await move_sandbox(
+                session,
+                sandbox.id,
+                SandboxState.RUNNING,
+                now,
+                started_at=now,
+                deadline_at=deadline_from(step, now),
+            )
             if not planning:
                 await move_task(session, step.task.id, TaskState.RUNNING, now)
         return step.again()
@@ -64,6 +84,29 @@ async def run(step: Step) -> datetime:
         return _look_again(step, 0.2 if step.now() - sandbox.created_at < timedelta(seconds=20) else 2)
     if await handed_in_meanwhile(step, sandbox):
         return step.again()
+    return await give_up_or_retry(step, sandbox, sight)
+
+
+async def _wait(step: Step, queued: Queued) -> datetime:
+    """Meanwhile the other tasks of the spec go on, and are looked after."""
+    at = ask_again_at(step, queued)
+    return min(at, await watch.run(step)) if any(task.under_way for task in step.facts.tasks) else at
+
+
+async def _wait_for_provider(step: Step, sandbox: Sandbox, later: RetryAt) -> datetime:
+    """It has no room (a quota), asks for a pause, or is away: no attempt of ours, however long it lasts."""
+    async with step.saving() as session:
+        await note_wait(session, step, Queued(Shortage.PROVIDER))
+        await set_sandbox(session, sandbox.id, step.now(), ordered_at=None)
+    return _look_again(step, max(1.0, (later.at - step.now()).total_seconds()))
+
+
+async def _start_over(step: Step, sandbox: Sandbox) -> datetime:
+    """It did not come about in time. What there is of it is in nobody's way any more before the next one is made."""
+    crashpoint("delete.before")
+    await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
+    crashpoint("delete.after")
+    sight = SandboxSight(sandbox.provider_name, SandboxStatus.ERROR, detail=Trouble.NOT_STARTED.value)
     return await give_up_or_retry(step, sandbox, sight)
 
 
@@ -81,34 +124,3 @@ async def _note_lfs(step: Step, sandbox: Sandbox) -> None:
         return
     if uses:
         await step.add_note(LFS_NOTE)
-
-
-async def _record(step: Step, *, planning: bool) -> Sandbox:
-    """The row of a new attempt; its name is what a later worker finds the machine by."""
-    limits, settings, now, spec = step.parts.limits, step.settings, step.now(), step.spec
-    task_id = None if planning else step.task.id
-    sandbox_id = new_sandbox_id()
-    async with step.saving() as session:
-        phase = None
-        if planning:
-            rows = await record_phases(session, spec.id, now)
-            phase = next((row.name for row in rows if row.state is not PhaseState.COMPLETED), None)
-            step.phases = rows
-        sandbox = Sandbox(
-            id=sandbox_id, spec_id=spec.id, task_id=task_id, phase=phase,
-            attempt=await next_attempt(session, spec.id, task_id), state=SandboxState.PENDING,
-            provider=step.parts.sandboxes.kind, provider_name=f"iw-{step.parts.instance}-{sandbox_id}",
-            host_id=step.parts.local_host, start_sha=(spec.base_sha if planning else spec.head_sha) or "",
-            model=settings.model,
-            token_hash=hashlib.sha256(sandbox_token(step.parts.token_key, sandbox_id).encode()).hexdigest(),
-            budget_usd=settings.budget_usd, spent_usd=0.0, reserved_usd=0.0, noted_seq=0, last_seq=0, turns=0,
-            tools=0, collected_round=0, manifest_round=0, created_at=now, updated_at=now,
-            deadline_at=now + timedelta(seconds=limits.task_timeout_s + limits.idle_s + DEADLINE_MARGIN_S),
-        )  # fmt: skip
-        session.add(sandbox)
-        await session.flush()
-        await claim_waiting_messages(session, spec.id, sandbox_id, now)
-        if not planning:
-            await move_task(session, step.task.id, TaskState.ASSIGNED, now, attempts=step.task.attempts + 1)
-    step.sandboxes.append(sandbox)
-    return sandbox

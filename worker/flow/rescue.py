@@ -1,14 +1,32 @@
-"""The work is never lost: what a dead sandbox had committed reaches the branch, or stays on the server as a bundle."""
+"""The work is never lost: what a dead sandbox had committed reaches the branch, or stays on the server as a bundle; the
+end of its log stays too.
+"""
 
 from __future__ import annotations
 
+import hashlib
+
+import structlog
+
+from app.db.artifacts import record_chunk, record_current, record_upload
 from app.db.models import Sandbox
+from app.domain.errors import OutsideError
+from app.domain.ids import SandboxId
 from app.domain.notices import KEPT
 from app.domain.result_policy import PushRefused
+from app.domain.secrets_scan import redact
 from app.git.merge import Conflicted
 from sandbox_payload.wire import ArtifactName
 from worker.flow.take_result import take_result
 from worker.step import Step
+
+log = structlog.get_logger("worker.rescue")
+
+LOG_TAIL = "log.tail"
+"""The artifact that holds the end of a sandbox's own output, redacted."""
+TAIL_BYTES = 65_536
+PAGE_BYTES = 1_000_000
+MAX_PAGES = 20
 
 
 async def rescue_checkpoint(step: Step, sandbox: Sandbox) -> bool:
@@ -22,3 +40,31 @@ async def rescue_checkpoint(step: Step, sandbox: Sandbox) -> bool:
     if isinstance(taken.decision, PushRefused | Conflicted):
         await step.add_note(KEPT.format(spec_id=step.spec.id))
     return False
+
+
+async def save_log(step: Step, sandbox: Sandbox) -> None:
+    """While the provider still has it. What can't be read is no reason to keep people waiting."""
+    try:
+        tail = await _fetch_tail(step, sandbox.provider_name)
+    except OutsideError as error:
+        log.warning("log.not_saved", sandbox_id=sandbox.id, error=str(error)[:300])
+        return
+    if not tail:
+        return
+    data = redact(tail.decode("utf-8", "replace"), step.parts.secrets).encode()
+    digest, box = hashlib.sha256(data).hexdigest(), SandboxId(sandbox.id)
+    async with step.saving() as session:
+        artifact = await record_upload(session, box, LOG_TAIL, digest, step.now())
+        await record_chunk(session, artifact, 0, data)
+        await record_current(session, box, LOG_TAIL, artifact, len(data))
+
+
+async def _fetch_tail(step: Step, name: str) -> bytes:
+    """Providers address the log from its beginning."""
+    tail, offset = b"", 0
+    for _ in range(MAX_PAGES):
+        page = await step.parts.sandboxes.fetch_log(name, offset, PAGE_BYTES)
+        tail, offset = (tail + page)[-TAIL_BYTES:], offset + len(page)
+        if len(page) < PAGE_BYTES:
+            break
+    return tail

@@ -1,4 +1,8 @@
-"""While a sandbox runs: is it alive, in time, done? The agent's own words are not asked; events and the provider are."""
+"""While a sandbox runs: is it there, is anything wrong with it? The agent's own words are not asked.
+
+What takes time to show (silence, idleness, limits) is found for all sandboxes together by `worker.supervise.sandboxes`
+and dealt with here.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,15 @@ from app.db.models import Sandbox
 from app.db.sandboxes import set_sandbox
 from app.domain.ports import SandboxSight, SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SpecState
+from app.domain.supervision import GONE, Trouble
 from app.observability.crashpoints import crashpoint
-from worker.flow.lost import give_up_or_retry, handed_in_meanwhile
+from worker.flow.lost import give_up_or_retry, handed_in_meanwhile, trouble_of
+from worker.flow.rescue import save_log
 from worker.step import Step
 
 LOOK_S = 3.0
-SILENT = timedelta(minutes=2)
-"""No heartbeat for this long means dead (they come every 30 s)."""
+LOOK_REMOTE_S = 30.0
+"""Each look at a remote provider is a request or two, of a limit that all sandboxes share."""
 STOP_GRACE_S = 20.0
 
 
@@ -26,7 +32,7 @@ async def run(step: Step) -> datetime:
         for sandbox in step.sandboxes
         if sandbox.state in SANDBOX_LIVE and (sandbox.task_id is None) is planning
     ]
-    due_at = step.later(LOOK_S)
+    due_at = step.later(LOOK_REMOTE_S if step.parts.local_host is None else LOOK_S)
     newest = step.planning_sandbox if planning else step.sandbox
     for sandbox in looked_at or filter(None, [newest]):
         step.focus = next((task.key for task in step.tasks if task.id == sandbox.task_id), None)
@@ -37,26 +43,21 @@ async def run(step: Step) -> datetime:
 
 
 async def _look(step: Step, sandbox: Sandbox) -> datetime | None:
-    """None when it is alive and in time."""
+    """None when it is there and nothing is wrong."""
     sight = await step.parts.sandboxes.fetch_sight(sandbox.provider_name)
     if sight.status in {SandboxStatus.EXITED, SandboxStatus.ERROR, SandboxStatus.ABSENT}:
         if await handed_in_meanwhile(step, sandbox):
             return step.again()
         return await give_up_or_retry(step, sandbox, sight)
-    now = step.now()
-    if now > sandbox.deadline_at:
-        return await _stop(step, sandbox, "time_limit")
-    last_sign = max(
-        filter(
-            None, (sandbox.last_heartbeat_at, sandbox.last_work_at, sandbox.started_at, sandbox.created_at)
-        )
-    )
-    if now - last_sign > SILENT:
-        return await _stop(step, sandbox, "no_heartbeat")
-    return None
+    trouble = trouble_of(sandbox)
+    if trouble in GONE:
+        async with step.saving() as session:  # there it is: the provider's list was behind
+            await set_sandbox(session, sandbox.id, step.now(), trouble=None)
+        return None
+    return await _stop(step, sandbox, trouble) if trouble is not None else None
 
 
-async def _stop(step: Step, sandbox: Sandbox, reason: str) -> datetime:
+async def _stop(step: Step, sandbox: Sandbox, trouble: Trouble) -> datetime:
     """Ask it to wrap up; past the grace it counts as lost whatever it says."""
     now = step.now()
     if sandbox.stop_asked_at is None:
@@ -68,9 +69,10 @@ async def _stop(step: Step, sandbox: Sandbox, reason: str) -> datetime:
         return step.later(2)
     if now - sandbox.stop_asked_at < timedelta(seconds=STOP_GRACE_S + 20):
         return step.later(2)
+    await save_log(step, sandbox)
     crashpoint("delete.before")
     await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
     crashpoint("delete.after")
     return await give_up_or_retry(
-        step, sandbox, SandboxSight(sandbox.provider_name, SandboxStatus.ERROR, detail=reason)
+        step, sandbox, SandboxSight(sandbox.provider_name, SandboxStatus.ERROR, detail=trouble.value)
     )

@@ -12,6 +12,7 @@ import structlog
 
 from app.db.deliveries import find_oldest_unhandled
 from app.db.effects import record_effect
+from app.db.lifecycle import record_base, record_branch_told
 from app.db.locks import claim_lock, passing_owner
 from app.db.looks import LiveWork, list_label_deliveries, list_live_work, list_open_repositories
 from app.db.models import Delivery, Repository
@@ -21,10 +22,11 @@ from app.domain.ids import InstallationId, IssueNumber, RepoId
 from app.domain.labels import carries_label
 from app.domain.markers import notice_marker
 from app.domain.notices import render_label_unheard
-from app.domain.ports import Issue, RepoRef
+from app.domain.ports import Issue, PullRequest, RepoRef
 from app.domain.triggers import is_label, moment_of
 from app.github.happening import to_happening
 from app.github.payloads import Unreadable, parse_delivery
+from worker.label_names import label_names
 from worker.parts import Parts
 
 log = structlog.get_logger("worker.live_look")
@@ -86,6 +88,7 @@ class LiveLook:
                 pull = await self._parts.github.fetch_pull(ref, work.pull_number)
                 if pull.merged or pull.state == "closed":
                     return await self._record_pull(work, merged=pull.merged)
+                await self._record_moves(work, pull)
         try:
             issue = await self._parts.github.fetch_issue(ref, IssueNumber(work.issue_number))
         except Gone:
@@ -112,10 +115,21 @@ class LiveLook:
         now = self._parts.clock()
         async with self._parts.db.write() as session:
             await record_pull_state(session, work.spec_id, "merged" if merged else "closed", now)
-            if not merged:
-                await record_cancel(session, work.spec_id, "pull_closed", now)
+            await record_cancel(session, work.spec_id, "pull_merged" if merged else "pull_closed", now)
         log.info("fact.found", spec_id=work.spec_id, fact="pull_merged" if merged else "pull_closed")
         return 1
+
+    async def _record_moves(self, work: LiveWork, pull: PullRequest) -> None:
+        """Another head than what we know of, or another base. A step or a write that finds nothing new changes nothing."""
+        now = self._parts.clock()
+        moved = pull.head_sha not in {work.head_sha, work.push_sha}
+        if not moved and pull.base_ref == work.base_branch:
+            return
+        async with self._parts.db.write() as session:
+            if moved:
+                await record_branch_told(session, work.spec_id, now)
+            await record_base(session, work.spec_id, pull.base_ref, now)
+        log.info("fact.found", spec_id=work.spec_id, fact="branch_moved" if moved else "retargeted")
 
     async def _record_cancel(self, work: LiveWork, reason: str) -> int:
         async with self._parts.db.write() as session:
@@ -130,7 +144,7 @@ class LiveLook:
         async with self._parts.db.read() as session:
             if await find_oldest_unhandled(session) is not None:
                 return 0  # what is not read yet may be what tells of a label
-        labels = self._parts.labels
+        labels = await label_names(self._parts, _ref(repository), repository.default_branch)
         found = 0
         for label in (labels.quick, labels.agent, labels.plan):
             for issue in await self._parts.github.fetch_labeled_issues(_ref(repository), label):
