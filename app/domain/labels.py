@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from app.domain.states import Flow
 
@@ -21,6 +22,12 @@ class LabelNames:
             if folded == name.casefold():
                 return flow
         return None
+
+    def renamed(self, names: Mapping[str, str]) -> LabelNames:
+        """With a repository's own names, by what they are for. As it is when two of the four would be the same."""
+        renamed = replace(self, **names)
+        four = (renamed.agent, renamed.plan, renamed.quick, renamed.approved)
+        return renamed if len({name.casefold() for name in four}) == len(four) else self
 
     @property
     def definitions(self) -> tuple[tuple[str, str, str], ...]:

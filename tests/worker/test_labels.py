@@ -174,3 +174,66 @@ async def test_old_valid_bodies_sent_again_under_new_numbers_change_nothing(benc
     assert (await bench.spec()).state is SpecState.COMPLETED
     assert len(bench.writes()) == before
     assert all(row.state is not DeliveryState.FAILED for row in await bench.deliveries())
+
+
+# ---------------------------------------------------------------- a repository's own names
+
+
+def call_labels(bench: Bench, text: str) -> None:
+    bench.github.push(bench.name, "alice", "main", {".github/issuewright.yml": text})
+
+
+async def test_repository_names_its_labels_then_those_start_work_and_the_operators_do_not(
+    bench: Bench,
+) -> None:
+    call_labels(bench, "labels:\n  quick: robot please\n")
+    number = bench.open_issue()
+    bench.label(number)
+    await bench.rest()
+    assert await bench.specs() == []
+    bench.github.add_labels(bench.name, number, "alice", "Robot Please")
+    await bench.rest()
+    assert (await bench.spec()).trigger_label == "Robot Please"
+    bench.unlabel(number)
+    await bench.rest()
+    assert (await bench.spec()).cancel_asked_at is None
+    bench.github.remove_label(bench.name, number, "alice", "Robot Please")
+    await bench.rest()
+    assert (await bench.spec()).cancel_reason == "label_removed"
+
+
+async def test_repository_renames_its_labels_then_it_counts_within_a_minute(bench: Bench) -> None:
+    first = bench.open_issue()
+    bench.github.add_labels(bench.name, first, "alice", "robot")
+    await bench.rest()
+    call_labels(bench, "labels:\n  quick: robot\n")
+    second = bench.open_issue()
+    bench.clock.add(61)
+    bench.github.add_labels(bench.name, second, "alice", "robot")
+    await bench.rest()
+    assert [spec.issue_number for spec in await bench.specs()] == [second]
+
+
+async def test_many_labels_are_set_then_the_settings_file_is_asked_for_once(bench: Bench) -> None:
+    await bench.rest()
+    before = len(file_reads(bench))
+    for name in ("bug", "docs", "later"):
+        bench.github.add_labels(bench.name, bench.open_issue(), "alice", name)
+    await bench.rest()
+    assert len(file_reads(bench)) <= before + 1
+
+
+def file_reads(bench: Bench) -> list[dict[str, Any]]:
+    return [
+        one for one in bench.github.requests() if one["path"].endswith("/contents/.github/issuewright.yml")
+    ]
+
+
+async def test_repository_gives_two_labels_one_name_then_one_comment_says_so(bench: Bench) -> None:
+    call_labels(bench, "labels:\n  quick: agent\n")
+    number = bench.open_issue()
+    bench.label(number)
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.FAILED
+    assert "two of the labels" in bench.status(number)
+    assert bench.sandboxes.orders == {}
