@@ -7,19 +7,23 @@ ARGS ?=
 ON_SERVERS := tests/db tests/queue tests/flow/test_happy_path.py tests/web/test_sandbox_api.py \
 	$(addprefix tests/worker/, test_planning.py test_comments.py test_commands.py test_life.py)
 CRASH := tests/crash tests/worker/test_pace.py
+WHOLE := $(addprefix tests/, cli docs flow payload)
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-servers check crash bench docs lock clean
+.PHONY: help demo test test-whole test-servers check crash bench docs lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-demo: $(VENV)/.run ## watch a labeled issue become a pull request, all on this machine (options: ARGS=--keep)
+demo: $(if $(findstring daytona,$(ARGS)),$(VENV)/.dev,$(VENV)/.run) ## watch a labeled issue become a pull request, all on this machine (options: ARGS=--keep)
 	@$(BIN)/issuewright demo $(ARGS)
 
-test: $(VENV)/.dev ## run the whole test suite (options: ARGS=-k name)
-	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+test: $(VENV)/.dev ## run the tests that people wait for (options: ARGS=-k name)
+	@$(BIN)/python -m pytest -m "not whole and not crash and not load" -n 2 --dist worksteal $(ARGS)
+
+test-whole: $(VENV)/.dev ## run the slow rest: whole stories with real processes and sandboxes
+	@$(BIN)/python -m pytest -m whole -n 2 --dist worksteal $(WHOLE) $(ARGS)
 
 test-servers: $(VENV)/.dev ## what meets the database or Redis once more, on PostgreSQL and redis-server (see the README)
 	@$(BIN)/python -m pytest --servers -n 2 $(ON_SERVERS) $(ARGS)

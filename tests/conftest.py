@@ -30,6 +30,7 @@ from app.sandbox.bubblewrap import BubblewrapSandboxes
 from app.sandbox.local import LocalHost
 from tests.cli.warm import WarmCommands
 from tests.servers import execute, find_postgres, find_redis, new_database
+from tests.whole import WHOLE
 
 REQUIRED = {word.strip() for word in os.environ.get("ISSUEWRIGHT_REQUIRE", "").split(",") if word.strip()}
 
@@ -73,6 +74,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"ISSUEWRIGHT_REQUIRE: {', '.join(sorted(unknown))} is none of {', '.join(NEEDS)}"
         )
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        file, _, rest = item.nodeid.partition("::")
+        if file in WHOLE or f"{file}::{rest.partition('[')[0]}" in WHOLE:
+            item.add_marker("whole")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from urllib.parse import urlsplit
 
 import jwt
@@ -78,8 +78,9 @@ class AppSigner:
         return jwt.encode(claims, self._key, algorithm="RS256")
 
 
+@lru_cache(maxsize=4)
 def load_private_key(pem: str) -> RSAPrivateKey:
-    """The App's key from its PEM text. Raises Denied (`credentials`) for what is none."""
+    """The App's key from its PEM text, kept because parsing is slow. Raises Denied (`credentials`) for what is none."""
     try:
         key = load_pem_private_key(pem.encode(), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 
 import httpx
 
@@ -16,7 +18,7 @@ class SharedTransport(httpx.AsyncBaseTransport):
 
     def __init__(self) -> None:
         limits = httpx.Limits(max_connections=50, max_keepalive_connections=20, keepalive_expiry=30)
-        self._pool = httpx.AsyncHTTPTransport(limits=limits)
+        self._pool = httpx.AsyncHTTPTransport(verify=_trusted(), limits=limits)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response = await self._pool.handle_async_request(request)
@@ -31,6 +33,12 @@ class SharedTransport(httpx.AsyncBaseTransport):
 
     async def close_pool(self) -> None:
         await self._pool.aclose()
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Whom to believe. Reading the authorities takes 50 ms and more, so it is done once per process."""
+    return httpx.create_ssl_context()
 
 
 def _seconds_until(text: str) -> int:

@@ -31,7 +31,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "label_quick",
         "label_approved",
     ),
-    "Storage": ("issuewright_home", "database_url", "redis_url", "credentials_key"),
+    "Storage": ("issuewright_home", "database_url", "redis_url", "credentials_key", "retention_days"),
     "Web process": ("host", "port", "public_url", "api_token"),
     "Model": (
         "anthropic_api_key",
@@ -47,10 +47,19 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "sandbox_memory_gb",
         "sandbox_cpu",
         "sandbox_disk_gb",
+        "sandbox_memory_max_gb",
+        "max_sandboxes",
         "max_budget_usd",
+        "spec_budget_usd",
+        "repository_day_budget_usd",
         "max_turns",
         "task_timeout_s",
         "idle_s",
+        "sandbox_silent_s",
+        "sandbox_stalled_s",
+        "sandbox_phase_gap_s",
+        "sandbox_absent_s",
+        "sandbox_restarts",
         "permission_mode",
         "daytona_api_key",
         "daytona_api_url",
@@ -74,6 +83,7 @@ EXAMPLES: Mapping[str, str] = {
     "database_url": "postgresql+asyncpg://issuewright:PASSWORD@db.example.org/issuewright",
     "redis_url": "redis://redis.example.org:6379/0",
     "credentials_key": "NEW,OLD",
+    "retention_days": "90",
     "host": "0.0.0.0",
     "port": "8080",
     "public_url": "https://issuewright.example.org",
@@ -89,10 +99,19 @@ EXAMPLES: Mapping[str, str] = {
     "sandbox_memory_gb": "8",
     "sandbox_cpu": "4",
     "sandbox_disk_gb": "20",
+    "sandbox_memory_max_gb": "16",
+    "max_sandboxes": "50",
     "max_budget_usd": "2.5",
+    "spec_budget_usd": "20",
+    "repository_day_budget_usd": "100",
     "max_turns": "80",
     "task_timeout_s": "1800",
     "idle_s": "120",
+    "sandbox_silent_s": "300",
+    "sandbox_stalled_s": "1200",
+    "sandbox_phase_gap_s": "600",
+    "sandbox_absent_s": "60",
+    "sandbox_restarts": "1",
     "permission_mode": "bypassPermissions",
     "daytona_api_key": "the key",
     "daytona_api_url": "https://daytona.example.org/api",
@@ -159,7 +178,7 @@ def _default(name: str, field: FieldInfo) -> str:
 
 # ------------------------------------------------------------ who reads what
 
-_ROOMS = {"app/web/": "web", "worker/": "worker", "app/cli/": "commands"}
+_ROOMS = {"app/web/": "web", "worker/": "worker", "app/sandbox/": "worker", "app/cli/": "commands"}
 
 
 def find_readers(tree: Tree) -> dict[str, list[str]]:
