@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from bench import planning, receiver, run
+from bench import conversation, events, planning, receiver, run, supervision
 from bench.figures import Figure, render_table
 
 Measurements = Mapping[str, Callable[[], list[Figure]]]
@@ -16,6 +16,9 @@ MEASUREMENTS: Measurements = {
     "receiver": receiver.measure,
     "run": lambda: asyncio.run(run.measure()),
     "planning": lambda: asyncio.run(planning.measure()),
+    "conversation": lambda: asyncio.run(conversation.measure()),
+    "supervision": lambda: asyncio.run(supervision.measure()),
+    "events": lambda: asyncio.run(events.measure()),
 }
 
 

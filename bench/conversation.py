@@ -1,0 +1,184 @@
+"""How fast a comment reaches running agents: into the model's next request, and as a stop that kills a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+import httpx
+
+from app.cli.demo.github import FULL_NAME, PERSON
+from app.cli.demo.stage import Stage, Stagehand
+from bench.figures import Figure
+
+AGENTS = 3
+"""Running at the same moment, each in a sandbox of its own."""
+ROUNDS = 8
+"""Comments to each of them, one at a time; the others wait for theirs."""
+LABEL = "agent:quick"
+WAIT_S = 120.0
+LOOK_S = 0.01
+BETWEEN_S = 0.5
+"""What follows a round (a push, edits of comments) is over when the next word comes."""
+TOOL_S = 300
+Found = TypeVar("Found")
+
+
+async def measure(agents: int = AGENTS, rounds: int = ROUNDS) -> list[Figure]:
+    """Comments to agents at rest, then one stop for each while its tool runs. On SQLite."""
+    stagehand = Stagehand(idle_s=600)
+    try:
+        stage = await stagehand.build("bubblewrap")
+        words_ms = await _words(stage, agents, rounds)
+        stops_s = await _stops(stage, agents)
+    finally:
+        await stagehand.clear(remove=True)
+    with_agents = f", {agents} agents"
+    return [
+        Figure(f"comment received to the model's next request, p50{with_agents}", round(median(words_ms)), "ms", "at most", 150),
+        Figure(f"comment received to the model's next request, p95{with_agents}", percentile_95(words_ms), "ms", "at most", 250),
+        Figure(f"`/agent stop now` received to the tool killed, p95{with_agents}", percentile_95(stops_s, 2), "s", "at most", 1),
+    ]  # fmt: skip
+
+
+def percentile_95(values: Sequence[float], digits: int = 0) -> float:
+    """The smallest value that 95 % do not exceed."""
+    return round(sorted(values)[math.ceil(0.95 * len(values)) - 1], digits)
+
+
+async def _words(stage: Stage, agents: int, rounds: int) -> list[float]:
+    """Milliseconds, each comment after the agents have come to rest again. The first round warms up."""
+    # A result without a change would end the work.
+    write = {"name": "Bash", "input": {"command": "echo more >> README.md"}}
+    first: list[dict[str, object]] = [{"tool_use": [write]}, {"text": "Done."}]
+    await _script(stage, "bench-words", [first] + [[{"text": "Heard."}]] * (rounds + 1))
+    issues = [await _start(stage, "bench-words") for _ in range(agents)]
+    await _until(partial(_count, stage, "agent.waiting", agents), "the agents at rest")
+    found: list[float] = []
+    for round_ in range(rounds + 1):
+        for position, number in enumerate(issues, 1):
+            text = f"Word {round_}-{number} of the bench."
+            await _say(stage, number, text)
+            took = await _until(partial(_time_to_model, stage, text), f"{text!r} in a request")
+            found += [took * 1000] if round_ else []
+            rests = agents * (round_ + 1) + position
+            await _until(partial(_count, stage, "agent.waiting", rests), "the agent at rest again")
+            await asyncio.sleep(BETWEEN_S)
+    return found
+
+
+async def _stops(stage: Stage, agents: int) -> list[float]:
+    """Seconds, one stop after the other while the other agents work on."""
+    found = []
+    names = [f"bench-stop-{number}" for number in range(agents)]
+    issues = []
+    for number, name in enumerate(names):
+        command = {"name": "Bash", "input": {"command": f"python3 -c '{_sleep(TOOL_S + number)}'"}}
+        await _script(stage, name, [[{"tool_use": [command]}, {"text": "Done."}]])
+        issues.append(await _start(stage, name))
+    for number, issue in enumerate(issues):
+        seconds = TOOL_S + number
+        await _until(partial(_sleeps, seconds, there=True), "the tool running")
+        text = f"/agent stop now\n\nStop {number} of the bench."
+        await _say(stage, issue, text)
+        await _until(partial(_sleeps, seconds, there=False), "the tool killed")
+        ended = time.time()
+        received = await _until(partial(_received, stage, text), "the stop stored")
+        found.append(ended - received)
+    return found
+
+
+# ---------------------------------------------------------------- what people do
+
+
+async def _script(stage: Stage, name: str, turns: list[list[dict[str, object]]]) -> None:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.post(f"{stage.model_url}/_sim/scripts/{name}", json={"turns": turns})
+    answer.raise_for_status()
+
+
+async def _start(stage: Stage, scenario: str) -> int:
+    body = f"Please.\n\nscenario: {scenario}\n"
+    issue = await stage.github.do("issues/open", repo=FULL_NAME, by=PERSON, title="Do the thing", body=body)
+    await stage.github.label(int(issue["number"]), LABEL)
+    return int(issue["number"])
+
+
+async def _say(stage: Stage, number: int, text: str) -> None:
+    await stage.github.do("comments/create", repo=FULL_NAME, number=number, by=PERSON, body=text)
+
+
+# ---------------------------------------------------------------- what came of it
+
+
+async def _until(look: Callable[[], Awaitable[Found | None]], what: str) -> Found:
+    deadline = time.monotonic() + WAIT_S
+    while (found := await look()) is None:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{what}: not within {WAIT_S:.0f} s")
+        await asyncio.sleep(LOOK_S)
+    return found
+
+
+async def _sleeps(seconds: int, *, there: bool) -> bool | None:
+    return True if _is_asleep(seconds) is there else None
+
+
+async def _time_to_model(stage: Stage, text: str) -> float | None:
+    """Seconds from the delivery stored to the first request that has the text, both by this machine's clock."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.get(f"{stage.model_url}/_sim/requests", params={"scenario": "bench-words"})
+    asked = [one["at"] for one in answer.json()["requests"] if text in json.dumps(one["body"])]
+    received = await _received(stage, text)
+    if not asked or received is None:
+        await asyncio.sleep(0.5)  # looking is work, too
+        return None
+    return datetime.fromisoformat(min(asked)).timestamp() - received
+
+
+async def _received(stage: Stage, text: str) -> float | None:
+    """When the comment's delivery came in, in seconds since 1970."""
+    rows = _rows(stage, "select received_at, body from delivery where event = 'issue_comment'")
+    quoted = json.dumps(text)[1:-1].encode()
+    times = [
+        datetime.fromisoformat(str(at)).timestamp()
+        for at, body in rows
+        if isinstance(body, bytes) and quoted in body
+    ]
+    return min(times, default=None)
+
+
+async def _count(stage: Stage, event_type: str, wanted: int) -> bool | None:
+    rows = _rows(stage, "select count(*) from event where event_type = ?", event_type)
+    await asyncio.sleep(0.2)
+    return True if int(str(rows[0][0])) >= wanted else None
+
+
+def _rows(stage: Stage, query: str, *values: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(f"file:{stage.home / 'issuewright.db'}?mode=ro", uri=True)) as connection:
+        return list(connection.execute(query, values))
+
+
+def _sleep(seconds: int) -> str:
+    return f"import time; time.sleep({seconds})"
+
+
+def _is_asleep(seconds: int) -> bool:
+    """Whether the tool's process is there, by its own command line."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes().split(b"\0")[-2:-1] == [_sleep(seconds).encode()]:
+                return True
+        except OSError:
+            continue
+    return False
