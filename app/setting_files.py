@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult
 
 import yaml
 
@@ -52,3 +53,15 @@ def describe_unknown(name: str, known: frozenset[str]) -> str:
     if name.lower() in known:
         return f"{name}: in the configuration file names are in lower case; write {name.lower()}"
     return f"{name}: no such setting in the configuration file; remove it"
+
+
+def has_usable_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Separated by commas or white space."""
+    return tuple(word for word in text.replace(",", " ").split() if word)

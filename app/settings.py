@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
@@ -23,7 +23,7 @@ from pydantic_settings import (
 
 from app.domain.errors import SettingsError
 from app.domain.model_price import ModelPrice, parse_model_prices
-from app.setting_files import describe_unknown, read_text, read_yaml
+from app.setting_files import describe_unknown, has_usable_port, read_text, read_yaml, words
 
 DEFAULT_YAML = "issuewright.yaml"
 REGISTERED_FILE = "github-app.yaml"
@@ -123,6 +123,24 @@ class Settings(BaseSettings):
     """Seconds an agent may work."""
     idle_s: int = Field(default=600, ge=0, le=WEEK_S)
     """Seconds a sandbox that has finished waits for messages before it is removed."""
+    spec_budget_usd: float | None = Field(default=None, gt=0, le=1_000_000)
+    """What all model calls for one issue may cost, in USD. Unset: each sandbox's own budget is the only limit."""
+    repository_day_budget_usd: float | None = Field(default=None, gt=0, le=1_000_000)
+    """What the sandboxes that one repository starts on one day (UTC) may spend, in USD; further work waits for the next day. Unset: no limit."""
+    max_sandboxes: int = Field(default=20, ge=1, le=100_000)
+    """Sandboxes at once, of all repositories together; further work waits its turn, repository by repository."""
+    sandbox_memory_max_gb: int | None = Field(default=None, ge=1, le=1024)
+    """Up to this, a sandbox that ran out of memory is started again with twice as much. Unset: SANDBOX_MEMORY_GB."""
+    sandbox_silent_s: int = Field(default=120, ge=60, le=WEEK_S)
+    """Seconds without a heartbeat after which a sandbox counts as dead; they come every 30."""
+    sandbox_stalled_s: int = Field(default=600, ge=60, le=WEEK_S)
+    """Seconds in which a living sandbox neither works nor runs a tool, after which it is started again."""
+    sandbox_phase_gap_s: int = Field(default=300, ge=60, le=WEEK_S)
+    """Seconds between two phases of a plan after which its sandbox is started again."""
+    sandbox_absent_s: int = Field(default=180, ge=30, le=WEEK_S)
+    """Seconds after which a sandbox that was ordered and is not there is ordered anew."""
+    sandbox_restarts: int = Field(default=2, ge=0, le=20)
+    """How often a task whose sandbox was lost starts again, from its last checkpoint."""
 
     permission_mode: Literal["acceptEdits", "bypassPermissions"] = "acceptEdits"
     """How the agent's tools are permitted inside the sandbox."""
@@ -133,6 +151,8 @@ class Settings(BaseSettings):
 
     credentials_key: SecretStr | None = None
     """Key that encrypts stored credentials; several, separated by commas: the first encrypts, all decrypt. Unset: credentials can't be stored."""
+    retention_days: int = Field(default=30, ge=0, le=36_500)
+    """Days after the end of a spec that the events and transcripts of its sandboxes stay in the database; then they go to files in `archive/` of ISSUEWRIGHT_HOME. 0 keeps them for ever."""
     log_format: Literal["console", "json"] | None = None
     """`console` or `json`. Unset: `console` on a terminal, else `json`."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -153,7 +173,7 @@ class Settings(BaseSettings):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_usable_port(parts):
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not has_usable_port(parts):
             raise ValueError("must be an http:// or https:// URL")
         if parts.query or parts.fragment or parts.username is not None:
             raise ValueError("must be an address alone, without user, query or fragment")
@@ -164,7 +184,7 @@ class Settings(BaseSettings):
     def _database_driver(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("sqlite+aiosqlite://", "postgresql+asyncpg://")):
             raise ValueError("must start with sqlite+aiosqlite:// or postgresql+asyncpg://")
-        if value is not None and not _has_usable_port(urlsplit(value)):
+        if value is not None and not has_usable_port(urlsplit(value)):
             raise ValueError("its port is no number")
         return value
 
@@ -173,14 +193,14 @@ class Settings(BaseSettings):
     def _redis_scheme(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("redis://", "rediss://", "unix://")):
             raise ValueError("must start with redis://, rediss:// or unix://")
-        if value is not None and not _has_usable_port(urlsplit(value)):
+        if value is not None and not has_usable_port(urlsplit(value)):
             raise ValueError("its port is no number")
         return value
 
     @field_validator("sandbox_allow_hosts")
     @classmethod
     def _host_names(cls, value: str) -> str:
-        for word in _words(value):
+        for word in words(value):
             if not HOST_NAME.fullmatch(word):
                 raise ValueError(
                     f"{word[:80]!r} is no host name; give names like example.org or *.example.org, without https:// or port"
@@ -239,6 +259,12 @@ class Settings(BaseSettings):
         return tuple(part.strip().encode() for part in text.split(",") if part.strip())
 
     @property
+    def credential_keys(self) -> tuple[str, ...]:
+        """The keys of stored credentials: the first encrypts, all decrypt; empty when none is set."""
+        text = self.credentials_key.get_secret_value() if self.credentials_key else ""
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+
+    @property
     def private_key_pem(self) -> str | None:
         """The App's key as PEM text, read from the named file when the setting is a path.
 
@@ -275,12 +301,12 @@ class Settings(BaseSettings):
 
     @property
     def allow_hosts(self) -> tuple[str, ...]:
-        return _words(self.sandbox_allow_hosts)
+        return words(self.sandbox_allow_hosts)
 
     @property
     def allowed_models(self) -> tuple[str, ...]:
         """Models that repositories and sandboxes may use; () = the SDK's default only, whatever it is."""
-        named = _words(self.models)
+        named = words(self.models)
         if self.model and self.model not in named:
             return (self.model, *named)
         return named
@@ -288,17 +314,6 @@ class Settings(BaseSettings):
     @property
     def prices(self) -> Mapping[str, ModelPrice]:
         return parse_model_prices(self.model_prices)
-
-
-def _has_usable_port(parts: SplitResult) -> bool:
-    try:
-        return parts.port is None or parts.port > 0
-    except ValueError:
-        return False
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word for word in text.replace(",", " ").split() if word)
 
 
 class _FileSettings(InitSettingsSource):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -39,6 +41,15 @@ class Activity:
     def tool(self) -> RunningTool | None:
         """The tool that has been running longest."""
         return min(list(self.tools.values()), key=lambda tool: tool.started, default=None)
+
+    @contextmanager
+    def commanding(self, name: str) -> Iterator[None]:
+        """While a command of the repository's settings runs, which is work as a tool's is."""
+        self.tools[name] = RunningTool(name, time.monotonic())
+        try:
+            yield
+        finally:
+            self.tools.pop(name, None)
 
     @property
     def at_rest(self) -> bool:

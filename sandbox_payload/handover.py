@@ -21,6 +21,7 @@ from sandbox_payload.reports import Report
 from sandbox_payload.state import config_directory
 from sandbox_payload.transcript import pack_transcript
 from sandbox_payload.wire import ArtifactName, CommandReport, EventType, Manifest
+from sandbox_payload.wire.answers import ThreadAnswer
 from sandbox_payload.wire.evidence import Evidence
 from sandbox_payload.worktree import Head, Worktree
 
@@ -35,6 +36,11 @@ class AppAway(Exception):
 class HandedIn(Protocol):
     @property
     def rows(self) -> list[Evidence]: ...
+
+
+class AnswersGiven(Protocol):
+    @property
+    def rows(self) -> list[ThreadAnswer]: ...
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,9 @@ class Handover:
         self._worktree = Worktree(inputs.workspace, inputs.state, inputs.brief)
         self.evidence: HandedIn | None = None
         """What a closing sandbox has on the criteria."""
+        self.answers: AnswersGiven | None = None
+        self.taken_in: Callable[[], list[str]] = list
+        """Which messages the model has been given."""
         self._told_left_out: dict[str, str] = {}
         self._saving = threading.Lock()
 
@@ -134,6 +143,8 @@ class Handover:
             cost_usd=activity.cost_usd,
             test=test,
             evidence=self.evidence.rows if self.evidence is not None else [],
+            taken_in=self.taken_in()[:5_000],
+            answers=self.answers.rows if self.answers is not None else [],
             finished_at=datetime.now(UTC),
         )
 

@@ -86,7 +86,8 @@ class Rounds:
         if not command or outcome.status != "completed" or self._inputs.brief.plans:
             return None
         limit_s = max(1.0, min(COMMAND_LIMIT_S, deadline - time.monotonic() - 1))
-        done = await run_command(command, self._inputs.workspace, limit_s)
+        with self._activity.commanding("test command"):
+            done = await run_command(command, self._inputs.workspace, limit_s)
         self._report(EventType.SYSTEM_MESSAGE, {"subtype": "test_command", **done.model_dump()})
         return done
 

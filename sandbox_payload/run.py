@@ -38,6 +38,7 @@ from sandbox_payload.start_tree import read_start_tree
 from sandbox_payload.steering import Steering
 from sandbox_payload.submission_tools import NO_TOOLS, OwnTools, submission_tools
 from sandbox_payload.submissions import Submissions
+from sandbox_payload.thread_answers import AnswerBook, answer_tool
 from sandbox_payload.turns import Turns
 from sandbox_payload.wire import PROTOCOL_VERSION, EventType, ExitCode, Message
 
@@ -66,6 +67,7 @@ class Run:
         self._agent = Agent(self._activity, Reports(report, self._activity), self._changes)
         self._steering = Steering(self._agent, report, self._acknowledge, inputs.state / "given.json")
         self._handover = Handover(inputs, self._link, report, self._activity)
+        self._handover.taken_in = lambda: self._steering.given
         self._turns = Turns(inputs, self._agent, self._steering, self._handover, report)
         self._rounds = Rounds(inputs, self._agent, self._steering, self._handover, report)
         self._acks: set[asyncio.Task[None]] = set()
@@ -117,6 +119,10 @@ class Run:
             work, own_tools = await self._planning()
         elif self._inputs.brief.criteria:
             work, own_tools = self._closing()
+        if not self._inputs.brief.plans:
+            book = AnswerBook(self._activity, self._inputs.state)
+            self._handover.answers = book
+            own_tools += answer_tool(book)
         record_progress(
             self._inputs.state, Progress(opening.session_id, self._activity.round, opening.prompt is None)
         )
@@ -160,7 +166,8 @@ class Run:
         """The repository's setup command; its failure is told and left to the agent to deal with."""
         command = self._inputs.brief.setup_command
         if command and not self._progress.begun:
-            done = await run_command(command, self._inputs.workspace, COMMAND_LIMIT_S)
+            with self._activity.commanding("setup command"):
+                done = await run_command(command, self._inputs.workspace, COMMAND_LIMIT_S)
             self._spool.append(EventType.SYSTEM_MESSAGE, {"subtype": "setup_command", **done.model_dump()})
             await asyncio.to_thread(self._changes.look)
 

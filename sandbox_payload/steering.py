@@ -65,6 +65,11 @@ class Steering:
         return bool(self._said)
 
     @property
+    def given(self) -> list[str]:
+        """Ids of the messages that the model has been given so far."""
+        return sorted(self._given)
+
+    @property
     def given_count(self) -> int:
         """How many messages the model has been given so far."""
         return len(self._given)

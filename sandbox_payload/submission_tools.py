@@ -18,6 +18,9 @@ class OwnTools:
     servers: dict[str, McpSdkServerConfig]
     names: list[str]
 
+    def __add__(self, other: OwnTools) -> OwnTools:
+        return OwnTools({**self.servers, **other.servers}, [*self.names, *other.names])
+
 
 NO_TOOLS = OwnTools({}, [])
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import structlog
 
@@ -11,19 +13,33 @@ from app.db.effects import CLAIM, claim_effect, defer_effect, settle_effect
 from app.db.installations import find_repository
 from app.db.models import Effect
 from app.db.pace import writing
+from app.db.sub_issues import is_sub_issue_owed
 from app.domain.errors import Denied, Gone, Refused, RetryAt
-from app.domain.ids import InstallationId, RepoId
+from app.domain.ids import InstallationId, IssueNumber, RepoId
 from app.domain.pace import Urgency
 from app.domain.ports import RepoRef
 from app.domain.states import EffectState
 from app.observability.crashpoints import crashpoint
+from worker.label_names import label_names
 from worker.parts import Parts
 from worker.pauses import come_back_at
+from worker.review_batch import KINDS, perform_review_effect
 
 log = structlog.get_logger("worker.effects")
 
 MAX_ATTEMPTS = 20
-URGENCIES = {"labels": Urgency.BACKGROUND, "notice": Urgency.FINAL, "reaction": Urgency.FINAL}
+URGENCIES = {
+    "labels": Urgency.BACKGROUND,
+    "notice": Urgency.FINAL,
+    "reaction": Urgency.FINAL,
+    "review_batch": Urgency.WORK,
+    "review_reaction": Urgency.WORK,
+    "remark_reaction": Urgency.WORK,
+    "thread_answer": Urgency.FINAL,
+    "review_again": Urgency.WORK,
+    "sub_issue": Urgency.BACKGROUND,
+    "sub_issue_end": Urgency.BACKGROUND,
+}
 """By the effect's kind: a notice or a reaction is the answer to a person."""
 LIMIT_S = CLAIM.total_seconds() * 3 / 4
 """Ends before the claim lapses, so that no two workers look for the same comment and both make it."""
@@ -83,7 +99,8 @@ class Effects:
         )
         payload = effect.payload
         if effect.kind == "labels":
-            await self._parts.github.ensure_labels(repo, self._parts.labels.definitions)
+            names = await label_names(self._parts, repo, repository.default_branch)
+            await self._parts.github.ensure_labels(repo, names.definitions)
         elif effect.kind == "notice":
             await self._parts.github.ensure_comment(
                 repo,
@@ -96,5 +113,20 @@ class Effects:
             await self._parts.github.ensure_reaction(
                 repo, int(payload["comment_id"]), str(payload["content"])
             )
+        elif effect.kind == "sub_issue":
+            parent, marker = IssueNumber(payload["issue"]), str(payload["marker"])
+            await self._parts.github.ensure_sub_issue(repo, parent, marker, payload["title"], payload["body"])
+        elif effect.kind == "sub_issue_end":
+            await self._end_sub_issue(repo, payload)
+        elif effect.kind in KINDS:
+            await perform_review_effect(self._parts, repo, effect)
         else:
             raise Refused(f"no such effect: {effect.kind}")
+
+    async def _end_sub_issue(self, repo: RepoRef, payload: Mapping[str, Any]) -> None:
+        async with self._parts.db.read() as session:
+            owed = await is_sub_issue_owed(session, str(payload["after"]))
+        if owed:
+            raise RetryAt("the issue is still to be made", self._parts.clock() + timedelta(seconds=10))
+        parent = IssueNumber(payload["issue"])
+        await self._parts.github.ensure_sub_issue_closed(repo, parent, str(payload["marker"]))

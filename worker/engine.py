@@ -26,16 +26,19 @@ from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
 from worker.flow import (
     admit,
+    adopt,
     approve,
     branch,
     cancel,
     collect,
     conclude,
     follow,
+    pause,
     plan,
     provision,
     publish,
     pull,
+    resume,
     review,
     show,
     watch,
@@ -62,12 +65,15 @@ STEPS: Mapping[StepName, StepFunction] = {
     StepName.PUBLISH: publish.run,
     StepName.REVIEW: review.run,
     StepName.FOLLOW: follow.run,
+    StepName.ADOPT: adopt.run,
+    StepName.PAUSE: pause.run,
+    StepName.RESUME: resume.run,
     StepName.CANCEL: cancel.run,
     StepName.CONCLUDE: conclude.run,
 }
 
 FINAL_STEPS = frozenset(
-    {StepName.COLLECT, StepName.PUBLISH, StepName.REVIEW, StepName.CANCEL, StepName.CONCLUDE}
+    {StepName.COLLECT, StepName.PUBLISH, StepName.REVIEW, StepName.PAUSE, StepName.CANCEL, StepName.CONCLUDE}
 )
 """Their writes tell how it ended, and go before those of runs that begin."""
 
@@ -205,6 +211,8 @@ class Engine:
                 isinstance(error, Denied) and error.reason in {"suspended", "blocked"}
             ):
                 due = await step.end(SpecState.CANCELLED, Outcome.CANCELLED, CANCEL_TEXTS["access_lost"])
+            elif isinstance(error, Denied) and error.reason == "archived":
+                due = await step.end(SpecState.CANCELLED, Outcome.CANCELLED, CANCEL_TEXTS["archived"])
             else:
                 due = await step.end(SpecState.FAILED, Outcome.FAILED, DENIED.format(message=error))
         except Fenced:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import signal
 from collections.abc import Coroutine
@@ -17,14 +16,16 @@ from sqlalchemy.exc import SQLAlchemyError
 from app import __version__
 from app.db.engine import Database
 from app.db.host import host_id
-from app.db.locks import claim_lock
 from app.db.pace import DatabasePace
 from app.db.processes import forget_processes, record_beat
 from app.domain.errors import OutsideError
 from app.domain.labels import LabelNames
+from app.domain.supervision import Thresholds
+from app.domain.supply import Supply
 from app.github.access import GitHubAccess
 from app.github.clients import CallSeen
 from app.github.gateway import GitHubGateway
+from app.github.instance import instance_name, sandbox_token_key
 from app.observability.crashpoints import arm
 from app.queue.bell import Bell
 from app.queue.consumer import Consumer
@@ -38,8 +39,9 @@ from worker.intake import Intake
 from worker.parts import Limits, Parts
 from worker.supervise.live_look import LiveLook
 from worker.supervise.missed_deliveries import MissedDeliveries
-from worker.supervise.orphans import remove_orphans
 from worker.supervise.reservations import settle_left_reservations
+from worker.supervise.retention import Retention
+from worker.supervise.sandboxes import SandboxRounds
 from worker.supervise.sweep import SLOTS, Sweep
 from worker.supervise.takeover import make_worker_id, release_dead_holders
 from worker.wind_down import wind_down
@@ -64,14 +66,13 @@ def make_parts(settings: Settings) -> Parts:
     home = settings.issuewright_home
     machine = host_id(home)
     # All workers of one App derive the same sandbox tokens and carry the same owner label.
-    token_key = hashlib.sha256(b"issuewright sandbox tokens\0" + pem.strip().encode()).digest()
-    instance = hashlib.sha256(f"{access.host}:{access.app_id}".encode() + token_key).hexdigest()[:8]
+    instance = instance_name(access)
     model_key = settings.anthropic_api_key.get_secret_value() if settings.anthropic_api_key else ""
     is_default_upstream = settings.anthropic_base_url == "https://api.anthropic.com"
     return Parts(
         db=db,
         github=github,
-        sandboxes=make_sandboxes(settings.provider, home, gateway_dir(home)),
+        sandboxes=make_sandboxes(settings.provider, home, gateway_dir(home), settings, instance),
         clock=utc_now,
         labels=LabelNames(
             settings.label_agent, settings.label_plan, settings.label_quick, settings.label_approved
@@ -82,10 +83,11 @@ def make_parts(settings: Settings) -> Parts:
         worker_id=make_worker_id(machine),
         instance=instance,
         web_url=settings.github_url,
-        token_key=token_key,
+        token_key=sandbox_token_key(pem),
         model_ready=bool(model_key) or not is_default_upstream,
         secrets=tuple(filter(None, (model_key, *(one.decode() for one in settings.webhook_secrets)))),
         lease=timedelta(seconds=settings.lease_s),
+        keep_events=timedelta(days=settings.retention_days) if settings.retention_days else None,
     )
 
 
@@ -102,6 +104,16 @@ def _limits(settings: Settings) -> Limits:
         idle_s=settings.idle_s,
         allow_hosts=settings.allow_hosts,
         permission_mode=settings.permission_mode,
+        memory_max_gb=settings.sandbox_memory_max_gb,
+        restarts=settings.sandbox_restarts,
+        thresholds=Thresholds(
+            silent=timedelta(seconds=settings.sandbox_silent_s),
+            idle=timedelta(seconds=settings.sandbox_stalled_s),
+            between_phases=timedelta(seconds=settings.sandbox_phase_gap_s),
+            absent=timedelta(seconds=settings.sandbox_absent_s),
+            waiting=timedelta(seconds=settings.idle_s),
+        ),
+        supply=Supply(settings.max_sandboxes, settings.spec_budget_usd, settings.repository_day_budget_usd),
     )
 
 
@@ -209,19 +221,14 @@ class WorkerProcess:
             await asyncio.sleep(BEAT_S)
 
     async def _care(self) -> None:
-        """Orphans of this host or provider, by one worker at a time."""
-        parts = self._parts
+        """What was left behind, and sandboxes in trouble. Each round is one worker's at a time."""
+        parts, rounds = self._parts, SandboxRounds(self._parts)
         while True:
             await asyncio.sleep(CARE_S)
             try:
                 await release_dead_holders(parts)
                 await settle_left_reservations(parts)
-                async with parts.db.write() as session:
-                    name = f"orphans:{parts.local_host or 'remote'}"
-                    hold = timedelta(seconds=3 * CARE_S)
-                    mine = await claim_lock(session, name, parts.worker_id, parts.clock(), hold)
-                if mine:
-                    await remove_orphans(parts)
+                await rounds.look()
             except (SQLAlchemyError, OutsideError, OSError) as error:
                 log.warning("care.failed", error=type(error).__name__)
 
@@ -229,7 +236,7 @@ class WorkerProcess:
         """What GitHub could not tell: failed deliveries are asked for again, live state is compared. Each look keeps
         its own pace, and one worker at a time has it.
         """
-        looks = (MissedDeliveries(self._parts), LiveLook(self._parts))
+        looks = (MissedDeliveries(self._parts), LiveLook(self._parts), Retention(self._parts))
         while True:
             for one in looks:
                 try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +13,8 @@ from app.db.specs import LEASE
 from app.domain.labels import LabelNames
 from app.domain.ports import GitHub, Identity, Sandboxes
 from app.domain.repo_settings import OperatorLimits
+from app.domain.supervision import Thresholds
+from app.domain.supply import Supply
 
 
 class Ring(Protocol):
@@ -42,6 +44,17 @@ class Limits:
     idle_s: int
     allow_hosts: tuple[str, ...]
     permission_mode: str = "acceptEdits"
+    memory_max_gb: int | None = None
+    """Up to this a sandbox grows that ran out of memory; None: it does not."""
+    restarts: int = 2
+    """How often a task starts again whose sandbox was lost."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    supply: Supply = field(default_factory=Supply)
+
+    @property
+    def max_attempts(self) -> int:
+        """Sandboxes that one task, or planning, may use up."""
+        return self.restarts + 1
 
     @property
     def operator(self) -> OperatorLimits:
@@ -73,6 +86,8 @@ class Parts:
     secrets: tuple[str, ...]
     """Exact secrets of ours that must never leave, for the scan of results."""
     ring: Ring = ring_nobody
+    keep_events: timedelta | None = None
+    """How long after a spec's end its events stay in the database; None: for ever."""
     lease: timedelta = LEASE
     """How long a spec stays with a worker that says nothing; it says so three times as often."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,22 +11,26 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.installations import find_repository
-from app.db.messages import has_waiting_messages
-from app.db.models import Phase, Sandbox, Spec, Task
+from app.db.messages import has_waiting_messages, list_said
+from app.db.models import Message, Phase, Sandbox, Spec, Task
 from app.db.phases import has_phase_events, list_phases
 from app.db.sandboxes import list_of_spec
 from app.db.specs import Claim, save_spec
 from app.db.tasks import close_tasks, list_tasks
+from app.domain.credentials import key_owner
 from app.domain.errors import Gone
 from app.domain.ids import InstallationId, RepoId
+from app.domain.labels import LabelNames
 from app.domain.plan import CLOSING, FOLLOW_UP, short_hash
 from app.domain.ports import RepoRef
 from app.domain.repo_settings import EffectiveSettings, RepoSettings, limit_settings
 from app.domain.states import SPEC_LIVE, Flow, PhaseState, SpecState, TaskState
 from app.domain.steps import PlanFacts, SandboxFacts, SpecFacts, TaskFacts
+from app.domain.supply import describe_wait
 from app.domain.view import (
     AgentView,
     CriterionView,
+    MessageView,
     Outcome,
     PhaseView,
     RunOfTests,
@@ -37,6 +41,7 @@ from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire.plan import AGENT_PHASES, PhaseName
 from worker.parts import Parts
 
+SAID_SHOWN = 10
 SLOW = timedelta(minutes=10)
 """When a spec that waits for people is looked at even if no delivery came."""
 
@@ -58,6 +63,8 @@ class Step:
     """The planning sandbox reported something that has not been dealt with."""
     messages_wait: bool = False
     """People said something that no sandbox has."""
+    said: Sequence[Message] = ()
+    """What people said last, for the status comment."""
     focus: str | None = None
 
     @classmethod
@@ -71,6 +78,7 @@ class Step:
             planning = _newest(sandboxes, None)
             has_news = planning is not None and await has_phase_events(session, planning)
             messages_wait = await has_waiting_messages(session, claim.spec.id)
+            said = await list_said(session, claim.spec.id, SAID_SHOWN)
         if repository is None:
             raise Gone(f"repository {claim.spec.repo_id} is not known")
         repo = RepoRef(
@@ -80,7 +88,7 @@ class Step:
             repository.name,
         )
         return cls(
-            parts, claim, claim.spec, repo, tasks, sandboxes, phases, has_news, messages_wait
+            parts, claim, claim.spec, repo, tasks, sandboxes, phases, has_news, messages_wait, said
         )  # fmt: skip
 
     # ------------------------------------------------------------ reading
@@ -110,6 +118,11 @@ class Step:
         return limit_settings(RepoSettings(), self.parts.limits.operator, self.parts.limits.models)[0]
 
     @property
+    def labels(self) -> LabelNames:
+        """As they are called in this repository."""
+        return self.parts.labels.renamed(self.settings.labels.model_dump(exclude_none=True))
+
+    @property
     def outputs(self) -> dict[str, dict[str, Any]]:
         """What the agent's phases came to that are done, by phase."""
         return {
@@ -135,6 +148,8 @@ class Step:
             tasks=self._task_facts(),
             plan=None if spec.flow is Flow.QUICK else self._plan_facts(),
             messages_wait=self.messages_wait,
+            branch_moved=spec.branch_told > spec.branch_seen,
+            pause_asked=spec.pause_asked_at is not None,
             max_parallel=self.settings.max_parallel_tasks,
         )
 
@@ -192,6 +207,9 @@ class Step:
             outcome=Outcome(spec.outcome) if spec.outcome else None,
             outcome_detail=spec.outcome_detail or "",
             cancel_asked=spec.cancel_asked_at is not None,
+            pause_asked=spec.pause_asked_at is not None,
+            paused_by=spec.pause_asked_by or "",
+            waits_for=describe_wait(spec.queue_reason, spec.queue_place) if spec.queued_at else "",
             notes=tuple(spec.notes),
             status_untold=spec.status_untold or "",
             check_untold=spec.check_untold or "",
@@ -203,12 +221,18 @@ class Step:
             approval_awaited=spec.state is SpecState.AWAITING_APPROVAL,
             approved_by=spec.approved_by or "",
             questions_url=spec.questions_comment_url or "",
-            approved_label=self.parts.labels.approved,
+            approved_label=self.labels.approved,
             criteria=self._criteria(),
             test=_test_view(self.tasks),
-            agent=_agent_view(sandbox) if sandbox else None,
+            agent=_agent_view(sandbox, spec) if sandbox else None,
+            messages=tuple(self._message_view(row) for row in self.said),
             cost_usd=sum(one.spent_usd for one in self.sandboxes),
         )
+
+    def _message_view(self, row: Message) -> MessageView:
+        issue = f"{self.parts.web_url}/{self.repo.full_name}/issues/{self.spec.issue_number}"
+        url = f"{issue}#issuecomment-{row.comment_id}" if row.comment_id else ""
+        return MessageView(row.author_login or "", row.created_at, row.state.value, url)
 
     def _criteria(self) -> tuple[CriterionView, ...]:
         """Of a plan whose closing task is done, in their order."""
@@ -257,8 +281,9 @@ class Step:
         if self.spec.state in SPEC_LIVE:
             now = self.now()
             async with self.saving(
-                state=state, outcome=outcome.value, outcome_detail=detail, ended_at=now
-            ) as session:
+                state=state, outcome=outcome.value, outcome_detail=detail, ended_at=now, queued_at=None,
+                queue_reason=None, queue_place=None,
+            ) as session:  # fmt: skip
                 left = TaskState.CANCELLED
                 await close_tasks(session, self.spec.id, {TaskState.PENDING, TaskState.ASSIGNED}, left, now)
                 if outcome is not Outcome.DONE:
@@ -306,10 +331,11 @@ def _phase_view(phase: Phase) -> PhaseView:
     return PhaseView(phase.name, phase.state, took_s, phase.attempts, phase.score, tuple(phase.findings))
 
 
-def _agent_view(sandbox: Sandbox) -> AgentView:
+def _agent_view(sandbox: Sandbox, spec: Spec) -> AgentView:
     activity = sandbox.activity or "starting"
     if sandbox.ended_at is not None:
         activity = "ended"
     return AgentView(
-        sandbox.id, sandbox.attempt, activity, sandbox.tools, sandbox.last_tool or "", sandbox.spent_usd
-    )
+        sandbox.id, sandbox.attempt, activity, sandbox.tools, sandbox.last_tool or "", sandbox.spent_usd,
+        key_owner(sandbox.model_key_of, spec.labeler_login),
+    )  # fmt: skip

@@ -6,6 +6,7 @@ Where GitHub does not let us write one of them, the other says so, and it is tri
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from app.db.checks import list_checks, record_check, set_check
@@ -105,8 +106,20 @@ async def open_check(step: Step) -> None:
         rows = await list_checks(session, spec.id)
     row = next((one for one in rows if one.head_sha == spec.head_sha), None)
     failed = row is not None and row.conclusion not in {None, "success"}
-    if row is None or row.check_run_id is None or (failed and spec.state is SpecState.IMPLEMENTING):
+    anew = failed and spec.state is SpecState.IMPLEMENTING
+    if row is None or row.check_run_id is None or anew or _pause_untold(step, row):
         await tell_check(step)
+
+
+def _pause_untold(step: Step, row: CheckRun) -> bool:
+    """Whether an open check run says paused while it is not, or the other way round."""
+    details = step.spec.status_comment_url or step.spec.pull_url or ""
+    paused = _output_digest(render_check(replace(step.view, state=SpecState.PAUSED, outcome=None), details))
+    return row.conclusion is None and (row.output_sha == paused) is not (step.spec.state is SpecState.PAUSED)
+
+
+def _output_digest(output: CheckOutput) -> str:
+    return hashlib.sha256(repr(output).encode()).hexdigest()
 
 
 async def tell_check(step: Step) -> None:
@@ -134,7 +147,7 @@ async def tell_check(step: Step) -> None:
 
 
 async def _write_check(step: Step, head_sha: str, output: CheckOutput, rows: list[CheckRun]) -> None:
-    digest = hashlib.sha256(repr(output).encode()).hexdigest()
+    digest = _output_digest(output)
     row = next((one for one in rows if one.head_sha == head_sha), None)
     if row is not None and row.output_sha == digest:
         return
@@ -143,6 +156,7 @@ async def _write_check(step: Step, head_sha: str, output: CheckOutput, rows: lis
         and row.check_run_id is not None
         and row.conclusion is None
         and output.conclusion is None
+        and not _pause_untold(step, row)
     ):
         return  # in progress here and there: progress is the status comment's business
     if row is not None and row.conclusion == "success" != output.conclusion:

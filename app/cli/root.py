@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 from app import __version__
-from app.cli import database, deliveries, demo, doctor, processes, register, sandboxes, specs, tasks, up
+from app.cli import (
+    credentials,
+    database,
+    deliveries,
+    demo,
+    doctor,
+    processes,
+    register,
+    sandboxes,
+    specs,
+    tasks,
+    up,
+)
 from app.cli.options import Chosen, ConfigOption
 from app.domain.errors import IssuewrightError, SettingsError
 
@@ -53,6 +65,7 @@ app.add_typer(specs.app, name="specs")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(sandboxes.app, name="sandboxes")
 app.add_typer(deliveries.app, name="deliveries")
+app.add_typer(credentials.app, name="credentials")
 
 
 def run() -> int:

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from app.cli.terminal import escape_unprintable
+
 Row = Mapping[str, Any]
 
 
 def show_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(escape_unprintable(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Row], nothing: str) -> None:

@@ -88,14 +88,18 @@ def _processes(settings: Settings, environment: dict[str, str], config: list[str
 
 async def _require_sandboxes(settings: Settings) -> None:
     """Raises SettingsError when sandboxes can't be made here. Never falls back to something less safe by itself."""
-    from app.domain.errors import SettingsError
+    from app.domain.errors import RetryAt, SettingsError
     from app.sandbox.select import make_sandboxes
     from app.web.sockets import gateway_dir
 
     home = settings.issuewright_home
-    sandboxes = make_sandboxes(settings.provider, home, gateway_dir(home))
+    sandboxes = make_sandboxes(settings.provider, home, gateway_dir(home), settings)
     try:
         probe = await sandboxes.probe()
+    except RetryAt as later:
+        # Sandboxes elsewhere may be away for a while; what GitHub sends must be taken in meanwhile.
+        print(f"issuewright: sandboxes can't be made just now, work will wait: {later}", file=sys.stderr)
+        return
     finally:
         await sandboxes.aclose()
     if not probe.ok:

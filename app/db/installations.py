@@ -48,6 +48,15 @@ async def find_repository(session: AsyncSession, repo_id: int) -> Repository | N
     return (await session.execute(select(Repository).where(Repository.id == repo_id))).scalar_one_or_none()
 
 
+async def record_label_names(
+    session: AsyncSession, repo_id: int, names: dict[str, str], now: datetime
+) -> None:
+    """What its settings file calls our labels. A repository that is not known yet stays unknown."""
+    await session.execute(
+        update(Repository).where(Repository.id == repo_id).values(labels=names, labels_read_at=now)
+    )
+
+
 async def find_installation(session: AsyncSession, installation_id: int) -> Installation | None:
     statement = select(Installation).where(Installation.id == installation_id)
     return (await session.execute(statement)).scalar_one_or_none()

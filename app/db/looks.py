@@ -23,6 +23,9 @@ class LiveWork:
     trigger_label_id: int | None
     pull_number: int | None
     pull_state: str | None
+    head_sha: str | None
+    push_sha: str | None
+    base_branch: str | None
 
 
 async def list_live_work(session: AsyncSession) -> Sequence[LiveWork]:
@@ -42,6 +45,9 @@ async def list_live_work(session: AsyncSession) -> Sequence[LiveWork]:
             spec.trigger_label_id,
             spec.pull_number,
             spec.pull_state,
+            spec.head_sha,
+            spec.push_sha,
+            spec.base_branch,
         )
         for spec, repository in await session.execute(statement)
     ]

@@ -14,7 +14,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.models import Message, Sandbox
+from app.db.models import Message, Sandbox, Spec
 from app.db.sandbox_access import lock_live
 from app.domain.ids import SandboxId
 from app.domain.states import SANDBOX_LIVE, MessageState
@@ -35,6 +35,7 @@ class NewMessage:
     author_id: int | None = None
     id: uuid.UUID | None = None
     comment_id: int | None = None
+    author_login: str | None = None
 
 
 async def record_message(
@@ -85,10 +86,22 @@ def _row(message: NewMessage, spec_id: str, now: datetime) -> Message:
         message_type=message.message_type,
         content=message.content,
         author_id=message.author_id,
+        author_login=message.author_login,
         comment_id=message.comment_id,
         state=MessageState.QUEUED,
         created_at=now,
     )
+
+
+async def count_said_since(session: AsyncSession, repo_id: int, author_id: int, since: datetime) -> int:
+    """How many messages that person has sent to agents in the repository since then."""
+    statement = (
+        select(func.count())
+        .select_from(Message)
+        .join(Spec, Spec.id == Message.spec_id)
+        .where(Message.author_id == author_id, Message.created_at >= since, Spec.repo_id == repo_id)
+    )
+    return await session.scalar(statement) or 0
 
 
 async def list_live_sandboxes_of(session: AsyncSession, spec_id: str) -> Sequence[str]:
@@ -98,11 +111,13 @@ async def list_live_sandboxes_of(session: AsyncSession, spec_id: str) -> Sequenc
 
 
 def _unheard(spec_id: str) -> tuple[ColumnElement[bool], ...]:
-    """Words of people that no live sandbox of the spec has. An interrupt was about the run it was sent to."""
+    """Words of people, and notices of our own about the result, that no live sandbox of the spec has. An interrupt was
+    about the run it was sent to.
+    """
     return (
         func.coalesce(Message.spec_id, Sandbox.spec_id) == spec_id,
         Message.state.in_(_WAITING),
-        Message.message_type == MessageType.USER_MESSAGE.value,
+        Message.message_type.in_({MessageType.USER_MESSAGE.value, MessageType.SYSTEM.value}),
         or_(Message.sandbox_id.is_(None), Sandbox.state.not_in(SANDBOX_LIVE)),
     )
 
@@ -129,6 +144,21 @@ async def claim_waiting_messages(
             row.sent_at = now
     await session.flush()
     return len(rows)
+
+
+async def list_said(session: AsyncSession, spec_id: str, limit: int) -> Sequence[Message]:
+    """What people said to the agents of the spec, the newest last; at most the newest `limit`."""
+    statement = (
+        select(Message)
+        .outerjoin(Sandbox, Sandbox.id == Message.sandbox_id)
+        .where(
+            func.coalesce(Message.spec_id, Sandbox.spec_id) == spec_id,
+            Message.message_type.in_({MessageType.USER_MESSAGE.value, MessageType.INTERRUPT.value}),
+        )
+        .order_by(Message.created_at.desc(), Message.seq.desc())
+        .limit(limit)
+    )
+    return (await session.scalars(statement)).all()[::-1]
 
 
 # ---------------------------------------------------------------- a comment that changes

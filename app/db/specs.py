@@ -11,12 +11,10 @@ from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
-from app.db.models import CheckRun, Phase, Sandbox, Spec, Task
+from app.db.models import CheckRun, Spec, Task
 from app.domain.errors import Fenced
 from app.domain.ids import SpecId, new_spec_id, new_task_id
-from app.domain.replies import RetryRefusal, RetryRefused
-from app.domain.states import SPEC_LIVE, SPEC_MOVES, Flow, PhaseState, SpecState, TaskState, sources_of
-from sandbox_payload.wire.plan import PhaseName
+from app.domain.states import SPEC_LIVE, SPEC_MOVES, Flow, SpecState, TaskState, sources_of
 
 LEASE = timedelta(seconds=90)
 """Unless a caller names another: LEASE_S."""
@@ -285,85 +283,6 @@ async def record_pull_state(session: AsyncSession, spec_id: str, pull_state: str
         .values(pull_state=pull_state, version=Spec.version + 1, updated_at=now)
     )
     await session.execute(statement)
-
-
-async def record_retry(
-    session: AsyncSession, spec_id: str, now: datetime, phase: str | None = None
-) -> RetryRefused | None:
-    """Start a failed or cancelled spec again, from its first unfinished phase or from an earlier one; None when it
-    starts. Phases from the named one on are done anew, and the plan that follows from them is approved anew.
-    """
-    spec: Spec | None = await session.scalar(
-        select(Spec).where(Spec.id == spec_id).with_for_update().execution_options(populate_existing=True)
-    )
-    if spec is None:
-        return RetryRefused(RetryRefusal.NOT_FOUND)
-    if spec.state is SpecState.COMPLETED:
-        return RetryRefused(RetryRefusal.DONE)
-    live = await find_live_spec(session, spec.repo_id, spec.issue_number)
-    if live is not None:
-        return RetryRefused(RetryRefusal.AT_WORK, state=live.state)
-    if spec.concluded_at is None:
-        return RetryRefused(RetryRefusal.ENDING)
-    if spec.cancel_reason == "label_removed":
-        return RetryRefused(RetryRefusal.LABEL_GONE)
-    refused = await _reset_phases(session, spec, phase, now)
-    if refused is not None:
-        return refused
-    values: dict[str, Any] = (
-        {} if phase is None else {"plan_hash": None, "approved_hash": None, "approved_by": None}
-    )
-    await session.execute(
-        update(Spec)
-        .where(Spec.id == spec_id)
-        .values(
-            state=SpecState.QUEUED, outcome=None, outcome_detail=None, cancel_reason=None, cancel_asked_at=None,
-            concluded_at=None, ended_at=None, failures=0, deferrals=0, notes=[], pull_ready_at=None,
-            branch_attempts=0, plan_attempts=0, status_refused_at=None,
-            version=Spec.version + 1, due_at=now, updated_at=now, **values,
-        )
-    )  # fmt: skip
-    await session.execute(
-        update(Task)
-        .where(Task.spec_id == spec_id, Task.state.in_({TaskState.FAILED, TaskState.CANCELLED}))
-        .values(state=TaskState.PENDING, attempts=0, reason=None, updated_at=now)
-    )
-    # How the planning sandbox of that try ended is told; left to be collected, it would end this one as well.
-    await session.execute(
-        update(Sandbox)
-        .where(
-            Sandbox.spec_id == spec_id,
-            Sandbox.task_id.is_(None),
-            Sandbox.manifest_round > Sandbox.collected_round,
-        )
-        .values(collected_round=Sandbox.manifest_round, updated_at=now)
-    )
-    return None
-
-
-async def _reset_phases(
-    session: AsyncSession, spec: Spec, phase: str | None, now: datetime
-) -> RetryRefused | None:
-    """What is unfinished may be tried anew; what is named, and all after it, is forgotten."""
-    names = [name.value for name in PhaseName]
-    found = (await session.scalars(select(Phase).where(Phase.spec_id == spec.id))).all()
-    rows = sorted(found, key=lambda row: names.index(row.name))
-    done = {row.name for row in rows if row.state is PhaseState.COMPLETED}
-    unfinished = next((at for at, name in enumerate(names) if name not in done), len(names) - 1)
-    if phase is not None:
-        nameable = tuple(names[: unfinished + 1]) if spec.flow is not Flow.QUICK else ()
-        if phase not in names or not nameable:
-            return RetryRefused(RetryRefusal.UNKNOWN_PHASE, nameable)
-        if phase not in nameable:
-            return RetryRefused(RetryRefusal.LATER_PHASE, nameable)
-    for row in rows:
-        anew = phase is not None and names.index(row.name) >= names.index(phase)
-        if anew:
-            row.output, row.score, row.checks, row.started_at, row.ended_at = None, None, {}, None, None
-        if anew or row.state is not PhaseState.COMPLETED:
-            row.state, row.attempts, row.findings, row.updated_at = PhaseState.PENDING, 0, [], now
-    await session.flush()
-    return None
 
 
 async def record_access_back(session: AsyncSession, installation_id: int, now: datetime) -> list[str]:

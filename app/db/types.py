@@ -37,7 +37,7 @@ class UtcTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if isinstance(value, str):
-            return datetime.strptime(value, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+            return datetime.fromisoformat(value)  # its Z is UTC
         return value.astimezone(UTC)  # type: ignore[no-any-return]
 
 

@@ -25,6 +25,13 @@ class Approve:
 
 
 @dataclass(frozen=True)
+class NoHash:
+    """An approval of something that looks like a hash, and can't be one."""
+
+    word: str
+
+
+@dataclass(frozen=True)
 class Stop:
     """`now`: kill the running tool at once, else 30 s to wrap up."""
 
@@ -70,7 +77,7 @@ class Unknown:
     line: str
 
 
-Command = Approve | Stop | Pause | Resume | Retry | Base | Status | Help | Unknown
+Command = Approve | NoHash | Stop | Pause | Resume | Retry | Base | Status | Help | Unknown
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,7 @@ class Comment:
 _LINE = re.compile(r"^( {0,3})/agent(?=[ \t]|$)", re.IGNORECASE)
 _MENTION = re.compile(r"(?<![\w/@.-])@([a-z0-9][a-z0-9-]{0,38}(?:\[bot\])?)", re.IGNORECASE)
 _HASH = re.compile(r"[0-9a-f]{6,64}")
+_HEX = re.compile(r"[0-9a-f]+")
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _SHUTTER = re.compile(r"<(/?)(?:blockquote|code|pre)\b", re.IGNORECASE)
 _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -96,22 +104,24 @@ _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _PLACE, _END = "\ue000", "\ue001"
 _PLACED = re.compile(f"^{_PLACE}(\\d+){_END}")
 
-_markdown = MarkdownIt("commonmark").enable("table")
+# Emphasis changes nothing that is asked here, and a crafted comment makes its search slow.
+_markdown = MarkdownIt("commonmark").enable("table").disable("emphasis")
 
 
 def parse_comment(body: str) -> Comment:
     """Never raises, whatever the body is."""
     plain = body.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     lines = plain.replace(_PLACE, "\ufffd").replace(_END, "\ufffd").split("\n")
-    candidates = [index for index, line in enumerate(lines) if _LINE.match(line)]
+    candidates = {index for index, line in enumerate(lines) if _LINE.match(line)}
     marked = list(lines)
     for index in candidates:
         marked[index] = _LINE.sub(lambda found, index=index: f"{found[1]}{_PLACE}{index}{_END}", lines[index])  # type: ignore[misc]
     seen = _Seen()
     seen.read(_markdown.parse("\n".join(marked)))
-    found = sorted(index for index in seen.commands if index in set(candidates))
+    found = sorted(candidates.intersection(seen.commands))
     commands = tuple(_command(lines[index]) for index in found[:MAX_COMMANDS])
-    rest = [line for index, line in enumerate(plain.split("\n")) if index not in set(found)]
+    taken = set(found)
+    rest = [line for index, line in enumerate(plain.split("\n")) if index not in taken]
     text = "\n".join(rest).strip() if seen.own_text else ""
     return Comment(commands, text, frozenset(seen.mentions))
 
@@ -201,7 +211,9 @@ def _approve(words: list[str]) -> Command | None:
     if not words:
         return Approve()
     plan_hash = words[0].lower()
-    return Approve(plan_hash) if len(words) == 1 and _HASH.fullmatch(plan_hash) else None
+    if len(words) != 1 or not _HEX.fullmatch(plan_hash):
+        return None
+    return Approve(plan_hash) if _HASH.fullmatch(plan_hash) else NoHash(plan_hash[:80])
 
 
 def _stop(words: list[str]) -> Command | None:
@@ -238,6 +250,8 @@ def words_of(command: Command) -> str:
     match command:
         case Approve(plan_hash):
             words: Iterator[str | None] = iter(("approve", plan_hash))
+        case NoHash(word):
+            words = iter(("approve", word))
         case Stop(now):
             words = iter(("stop", "now" if now else None))
         case Retry(what):

@@ -10,6 +10,7 @@ MAX_BRANCH = 60
 MAX_SUFFIX = 20
 """How many taken names are tried before giving up."""
 
+_NEVER = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{")
 _DASHES = re.compile(r"[^a-z0-9]+")
 
 
@@ -42,6 +43,19 @@ def branch_name(kind: str, issue_number: int, title: str, attempt: int = 0) -> s
         shorter = cut.rsplit("-", 1)[0]
         words = (shorter if len(shorter) >= room // 2 else cut).strip("-") or "issue"[:room]
     return f"{head}{words}{suffix}"
+
+
+def is_branch_name(name: str) -> bool:
+    """Whether Git takes it as the name of a branch (git-check-ref-format), at most 255 characters."""
+    parts = name.split("/")
+    return (
+        0 < len(name) <= 255
+        and not name.startswith("-")
+        and not name.endswith(".")
+        and name not in {"@", "HEAD"}
+        and not _NEVER.search(name)
+        and all(part and not part.startswith(".") and not part.endswith(".lock") for part in parts)
+    )
 
 
 def base_candidates(

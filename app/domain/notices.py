@@ -49,13 +49,33 @@ CANCEL_TEXTS = {
     "issue_deleted": "The issue was deleted.",
     "issue_transferred": "The issue was moved to another repository.",
     "pull_closed": PULL_CLOSED,
+    "pull_merged": "The pull request was merged.",
+    "branch_deleted": "The branch of the pull request was deleted.",
+    "archived": "The repository was archived, so nothing can be written to it.",
     "stopped": "Somebody stopped it with `/agent stop`.",
     "access_lost": "The App no longer has access to the repository.",
     "operator": "The operator of this Issuewright cancelled it.",
 }
+PAUSED_HINT = "`/agent resume` lets it go on where it was; what is said meanwhile waits for the agent."
 NO_CHANGES = "The agent ended without changing a file. The pull request was closed and its branch deleted; the issue stays open."
+WRAP_UP = "This work was cancelled. You have 30 seconds: commit what is worth keeping, then end your turn. Start nothing new."
+HEAD_TAKEN_UP_BEGINS = "Somebody else pushed to the branch"
+HEAD_TAKEN_UP = HEAD_TAKEN_UP_BEGINS + "; the work goes on from `{sha}`."
 KEPT = "What the agent had done is kept: `issuewright specs bundle {spec_id}`."
 SAVED_BEFORE = "What it had saved before that is on the branch."
+TROUBLES = {
+    "not_started": "No sandbox came about in time.",
+    "absent": "The sandbox was gone all of a sudden.",
+    "no_heartbeat": "The sandbox gave no sign of life any more.",
+    "spool_stopped": "The sandbox no longer reported what it did.",
+    "idle": "The agent no longer did anything.",
+    "between_phases": "The planning agent stopped between two phases.",
+    "time_limit": "The time limit was reached: the sandbox was stopped.",
+    "budget": "The budget of the run was used up.",
+    "cli_killed": "The agent's process was killed again and again. Perhaps the sandbox is too small for this repository.",
+    "cli_ended": "The agent's process ended by itself again and again.",
+}
+"""Why there is no further attempt, by what was wrong with the last sandbox."""
 SANDBOX_LOST = "The sandbox ended without handing back a result ({reason})."
 BAD_SETTINGS = (
     "Nothing was started: the settings in `{path}` on the default branch can't be used.\n\n{faults}\n\n"
@@ -69,6 +89,11 @@ CONFLICT = (
     "It is kept: `issuewright specs bundle {spec_id}`."
 )
 FOLLOW_UP_FAILED = "What was said last could not be followed; the work is as it was. {reason}"
+ROUNDS_USED_UP = (
+    "**Paused.** The result was worked on {rounds} times after it was first ready for review, which is as often as "
+    "`max_rounds` allows without asking. What was said since, and checks that failed, wait: comment `/agent resume` to "
+    "let the agent go on (for as many rounds again), or `/agent stop` to end here."
+)
 PLAN_UNCHANGED = "The plan is unchanged. The planning agent says: {said}"
 PLANNING_FAILED = "The plan did not come about. {reason}"
 REVISION_FAILED = "The change to the plan did not come about; the plan as shown still stands. {reason}"
@@ -82,5 +107,19 @@ NO_CHECK = "The check run could not be written: {reason}"
 NO_DRAFT = "The pull request was opened ready at once, since drafts are not available in this repository."
 LFS_NOTE = "Files kept in Git LFS were not there for the agent, only their pointers."
 NO_MODEL = (
-    "No model key is configured. The operator sets ANTHROPIC_API_KEY (or ANTHROPIC_BASE_URL), then try again."
+    "There is no model key: none of {login}, none of this installation, none of the operator. The operator runs "
+    "`issuewright credentials set model --user {user_id}` (or `--installation {installation_id}`), or sets "
+    "ANTHROPIC_API_KEY; then try again."
+)
+KEY_REFUSED = (
+    "The model's API refuses the model key {owner} ({status}). The operator stores another one with "
+    "`issuewright credentials set model {option}`; then try again."
+)
+OPERATORS_KEY_REFUSED = (
+    "The model's API refuses the model key of the operator ({status}). The operator sets another ANTHROPIC_API_KEY and "
+    "restarts; then try again."
+)
+KEY_UNREADABLE = (
+    "The model key {owner} can't be decrypted: {reason}. The operator puts the key it was stored under back into "
+    "CREDENTIALS_KEY, or stores it anew with `issuewright credentials set model {option}`; then try again."
 )

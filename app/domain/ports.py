@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from app.domain.ci import CheckDetails, HeadChecks, OtherCheck
 from app.domain.ids import InstallationId, IssueNumber, RepoId, SandboxId, UserId
+from app.domain.review import PullWords
 
 # ---------------------------------------------------------------- sandboxes
 
@@ -321,13 +323,41 @@ class GitHub(Protocol):
     async def ensure_pull_ready(self, repo: RepoRef, pull: PullRequest) -> None: ...
     async def ensure_pull_closed(self, repo: RepoRef, number: int) -> None: ...
     async def ensure_issue_closed(self, repo: RepoRef, number: IssueNumber) -> None: ...
+    async def ensure_sub_issue(
+        self, repo: RepoRef, parent: IssueNumber, marker: str, title: str, body: str
+    ) -> IssueNumber:
+        """The issue of ours with `marker` below `parent`, found or made; its text stays as people left it."""
+
+    async def ensure_sub_issue_closed(self, repo: RepoRef, parent: IssueNumber, marker: str) -> None:
+        """As completed. Nothing happens when there is none."""
+
     async def ensure_review_requested(self, repo: RepoRef, number: int, login: str) -> bool:
         """False when GitHub refuses that person as a reviewer (no collaborator, or the author)."""
+
+    async def fetch_pull_words(self, repo: RepoRef, number: int, review_ids: Collection[int]) -> PullWords:
+        """Those reviews of a pull request, all its inline comments, and which threads are resolved."""
+
+    async def ensure_thread_answer(
+        self, repo: RepoRef, number: int, root_id: int, marker: str, body: str
+    ) -> None:
+        """One comment of ours with `marker` in the thread that begins with that inline comment."""
+
+    async def ensure_remark_reaction(self, repo: RepoRef, comment_id: int, content: str) -> None:
+        """To an inline comment."""
+
+    async def ensure_review_reaction(self, repo: RepoRef, node_id: str, content: str) -> None:
+        """To the text of a review, by its GraphQL id."""
 
     async def ensure_check_run(
         self, repo: RepoRef, head_sha: str, external_id: str, output: CheckOutput, *, known_id: int | None
     ) -> CheckRun:
         """The check run `Issuewright` on that head: by known id, else by external id among ours, else a new one."""
+
+    async def fetch_head_checks(self, repo: RepoRef, head_sha: str) -> HeadChecks:
+        """What the checks of other Apps on that commit say, each in its newest attempt."""
+
+    async def fetch_check_details(self, repo: RepoRef, check: OtherCheck) -> CheckDetails:
+        """Annotations and the end of the log, as far as they can be read."""
 
     async def ensure_pushed(
         self, repo: RepoRef, quarantine: Path, sha: str, branch: str, expected_sha: str

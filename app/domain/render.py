@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.domain.markers import status_marker
-from app.domain.notices import LABEL_REMOVED, NO_CHECK, NO_STATUS
+from app.domain.notices import LABEL_REMOVED, NO_CHECK, NO_STATUS, PAUSED_HINT
 from app.domain.ports import CheckOutput
+from app.domain.render_messages import message_lines
 from app.domain.render_planning import approval_lines, plan_and_tasks, planning_facts, planning_headline
 from app.domain.sanitize import (
     MAX_BODY,
@@ -14,12 +17,15 @@ from app.domain.sanitize import (
     quote_block,
     sanitize_line,
 )
+from app.domain.states import SPEC_LIVE
 from app.domain.view import Outcome, SpecView
 
 CHECK_NAME = "Issuewright"
 MAX_CHECK_TEXT = 65_535
 RETRY_ACTION = ("Retry", "Run the failed work again", "retry")
 
+PAUSED = "⏸️ Paused"
+_LIVE = {one.value for one in SPEC_LIVE}
 _HEADLINES = {
     Outcome.DONE: "✅ Done: ready for review",
     Outcome.NO_CHANGES: "⚪ Nothing to change",
@@ -45,13 +51,17 @@ def conclusion_of(outcome: Outcome, reason: str = "") -> str:
 
 
 def headline(view: SpecView) -> str:
+    if view.state == "paused" and not view.cancel_asked:
+        return PAUSED
+    if view.pause_asked and not view.cancel_asked and view.state in _LIVE:
+        return "⏸️ Pausing: the agent hands over what it has"
     if view.outcome is not None and view.state not in {"queued", "implementing"}:
         if view.outcome is Outcome.DONE and view.state == "completed":
             return "🎉 Merged"
         return _HEADLINES[view.outcome]
     if view.cancel_asked:
         return "🛑 Stopping: the agent wraps up"
-    planned = planning_headline(view)
+    planned = _waiting(view) or planning_headline(view)
     if planned is not None:
         return planned
     if view.branch is None:
@@ -59,6 +69,12 @@ def headline(view: SpecView) -> str:
     if view.agent is None or view.agent.activity == "starting":
         return "🚚 Starting the agent"
     return "🛠️ The agent is at work"
+
+
+def _waiting(view: SpecView) -> str | None:
+    """While nothing runs and the next sandbox has to wait."""
+    at_rest = view.agent is None or view.agent.activity in {"ended", "starting"}
+    return "⏳ Waiting its turn" if view.waits_for and at_rest else None
 
 
 def render_status(view: SpecView) -> str:
@@ -69,6 +85,8 @@ def render_status(view: SpecView) -> str:
         "",
         *_facts(view),
         *approval_lines(view),
+        *_paused(view),
+        *message_lines(view.messages),
         "",
     ]
     told = ["", neutralize_agent_text(view.outcome_detail, 12_000)] if view.outcome_detail else []
@@ -80,6 +98,13 @@ def render_status(view: SpecView) -> str:
     else:
         parts = [*head, *_progress(view), *told, *_summaries(view), *end]
     return cut_text("\n".join(parts), MAX_BODY)
+
+
+def _paused(view: SpecView) -> list[str]:
+    if view.state != "paused" or view.cancel_asked:
+        return []
+    by = f" by {escape_markdown(sanitize_line(view.paused_by, 100))}" if view.paused_by else ""
+    return ["", f"> **The work is paused{by}.** {PAUSED_HINT}"]
 
 
 def _summaries(view: SpecView) -> list[str]:
@@ -116,6 +141,8 @@ def _facts(view: SpecView) -> list[str]:
         rows.append(f"| Branch | [`{view.branch}`]({view.branch_url}) from `{view.base_branch}` |")
     if view.pull_number:
         rows.append(f"| Pull request | #{view.pull_number} |")
+    if view.waits_for:
+        rows.append(f"| Waits for | {view.waits_for} |")
     rows += planning_facts(view)
     if view.agent is not None:
         rows.append(f"| Agent | {_agent_line(view)} |")
@@ -137,6 +164,8 @@ def _agent_line(view: SpecView) -> str:
         words.append(f"${view.cost_usd:.2f}")
     if agent.attempt > 1:
         words.append(f"attempt {agent.attempt}")
+    if agent.model_key:
+        words.append(f"model key {escape_markdown(agent.model_key)}")
     return ", ".join(words)
 
 
@@ -179,6 +208,8 @@ def _next_hint(view: SpecView) -> str:
         if view.is_planned:
             retry = f"comment `/agent retry`, {'or ' if not view.pull_number else ''}{retry}"
         return f"To try again, {retry}"
+    if view.state == "paused":
+        return "To go on, comment `/agent resume`"
     if view.outcome is Outcome.NO_CHANGES:
         return "The issue stays open; set the label again after saying more"
     if view.approval_awaited:
@@ -190,10 +221,16 @@ def _next_hint(view: SpecView) -> str:
 
 def render_check(view: SpecView, details_url: str) -> CheckOutput:
     """The check run on the newest head."""
+    # Of work that was ready before it was paused the head stays what it is.
+    is_paused = view.state == "paused" and view.outcome is None
+    if view.state == "paused" and not is_paused:
+        view = replace(view, state="in_review", pause_asked=False)
     done = view.outcome is not None and view.state not in {"queued", "implementing"}
     outcome = view.outcome if done else None
     summary = [f"Issue #{view.issue_number}, branch `{view.branch}`.", ""]
-    if outcome is None:
+    if is_paused:
+        summary.append(f"The work is paused. {PAUSED_HINT}")
+    elif outcome is None:
         where = status_missing(view) or "The status comment on the issue shows how it goes."
         summary.append(f"The agent is at work in its sandbox. {where}")
     if view.outcome_detail and outcome is not None:

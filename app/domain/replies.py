@@ -34,6 +34,7 @@ class RetryRefusal(StrEnum):
     DONE = "done"
     LABEL_GONE = "label_gone"
     """It was stopped by removing its label, and would be stopped again at once."""
+    UNKNOWN_TASK = "unknown_task"
     UNKNOWN_PHASE = "unknown_phase"
     LATER_PHASE = "later_phase"
     """Later than the first unfinished one."""
@@ -41,10 +42,13 @@ class RetryRefusal(StrEnum):
 
 @dataclass(frozen=True)
 class RetryRefused:
-    """`phases`: those that can be named, for the last two reasons. `state`: of the live spec, for AT_WORK."""
+    """`phases`: those that can be named, for the last two reasons; `names`: tasks that can, for UNKNOWN_TASK.
+    `state`: of the live spec, for AT_WORK.
+    """
 
     reason: RetryRefusal
     phases: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     state: SpecState | None = None
 
 
@@ -59,6 +63,7 @@ class Facts:
     plan_hash: str = ""
     """Of the plan as people see it."""
     pull_number: int | None = None
+    pausing: bool = False
 
 
 LABEL_GONE = "Its label was removed, which is what stopped it. Set the label again to start anew."
@@ -66,8 +71,13 @@ LABEL_GONE = "Its label was removed, which is what stopped it. Set the label aga
 COMMANDS = (
     ("`/agent status`", "how far the work is"),
     ("`/agent approve`", "start building the plan that was shown; with its hash, exactly that plan"),
+    ("`/agent pause`", "let the work rest: the agent hands over what it has; `/agent resume` lets it go on"),
+    ("`/agent base BRANCH`", "the branch to start from, before ours is made"),
     ("`/agent stop`", "end the work, with 30 s to wrap up; `/agent stop now` kills what runs at once"),
-    ("`/agent retry`", "take failed or stopped work up again; with the name of a phase, from there on"),
+    (
+        "`/agent retry`",
+        "take failed or stopped work up again; with the name of a phase, from there on; with a task's, that one again as well",
+    ),
     ("`/agent help`", "this list"),
 )
 
@@ -77,7 +87,7 @@ _STATES = {
     SpecState.AWAITING_APPROVAL: "The plan waits for approval: `/agent approve`.",
     SpecState.IMPLEMENTING: "It is being built.",
     SpecState.IN_REVIEW: "It is built and in review.",
-    SpecState.PAUSED: "It is paused.",
+    SpecState.PAUSED: "It is paused. `/agent resume` lets it go on.",
     SpecState.COMPLETED: "It is completed.",
     SpecState.FAILED: "It failed. `/agent retry` takes it up again.",
     SpecState.CANCELLED: "It was cancelled. `/agent retry` takes it up again.",
@@ -95,7 +105,11 @@ def render_unknown(line: str) -> str:
 
 
 def render_status_reply(facts: Facts) -> str:
-    text = "It is being stopped." if facts.ending else _STATES[facts.state]
+    text = _STATES[facts.state]
+    if facts.ending:
+        text = "It is being stopped."
+    elif facts.pausing and facts.state is not SpecState.PAUSED:
+        text = "It is being paused."
     links = [f"[status]({facts.status_url})"] if facts.status_url else []
     links += [f"[plan]({facts.plan_url})"] if facts.plan_url else []
     links += [f"#{facts.pull_number}"] if facts.pull_number else []
@@ -122,6 +136,9 @@ def render_approval(approval: Approval, facts: Facts) -> str:
 def render_retry_refused(refused: RetryRefused) -> str:
     if refused.reason is RetryRefusal.LABEL_GONE:
         return LABEL_GONE
+    if refused.reason is RetryRefusal.UNKNOWN_TASK:
+        named = f" You can name {_listed(refused.names)}." if refused.names else ""
+        return f"There is no such task.{named}"
     if refused.reason is RetryRefusal.UNKNOWN_PHASE and not refused.phases:
         return "There is no such phase: this work is done without planning. `/agent retry` takes it up again."
     if refused.reason in {RetryRefusal.UNKNOWN_PHASE, RetryRefusal.LATER_PHASE}:
@@ -143,10 +160,20 @@ def _listed(names: Sequence[str]) -> str:
 
 
 NOTHING_TO_STOP = "Nothing to stop. {status}"
-NOT_YET = "`{command}` is not available in this version. {help}"
-NO_TASK_RETRY = (
-    "A single task can't be tried again in this version; `/agent retry` takes up all that isn't done."
+NOTHING_TO_PAUSE = "Nothing to pause. {status}"
+NOT_PAUSED = "Nothing to resume: it is not paused. {status}"
+SAID_ENOUGH = (
+    "{login} has said {count} things to the agents of this repository within an hour, which is as much as one person may "
+    "(😕 marks what was not taken). Say it again later, best in one comment."
 )
+PAUSED_HEARD = "The work is paused, so the agent hears this when it goes on: `/agent resume`."
+NO_HASH = "Not approved: `{word}` is not a plan's hash. That is 6 to 64 digits and letters from a to f, as the plan comment shows it."
+BASE_TAKEN = "The branch will be made from `{branch}`."
+BASE_LATE = "The branch is made already, from `{base}`, so its base stays."
+BASE_ENDED = "There is no work whose base could be set. {status}"
+BASE_ILLEGAL = "{branch} is not a name that a branch can have."
+BASE_MISSING = "There is no branch {branch} in this repository."
+BASE_AFTER_PLAN = " The plan was made on `{base}`; `/agent stop` and a new label make another one."
 NO_WORK = "There is no work of mine here. An issue is worked on once somebody with write access sets the label `{label}` on it."
 ENDED_WELL = (
     "This work has ended, so nobody hears this message. For more work, open an issue and label it `{label}`."

@@ -23,6 +23,9 @@ class StepName(StrEnum):
     PUBLISH = "publish"
     REVIEW = "review"
     FOLLOW = "follow"
+    ADOPT = "adopt"
+    PAUSE = "pause"
+    RESUME = "resume"
     CANCEL = "cancel"
     CONCLUDE = "conclude"
 
@@ -74,6 +77,11 @@ class PlanFacts:
     approved: bool
     """Nobody has to approve it, or somebody has."""
 
+    @property
+    def to_take(self) -> bool:
+        """Whether its sandbox reported or handed in something that is to be dealt with first."""
+        return self.has_news or (self.sandbox is not None and self.sandbox.has_result)
+
 
 @dataclass(frozen=True)
 class SpecFacts:
@@ -90,6 +98,10 @@ class SpecFacts:
     """None for a quick one."""
     messages_wait: bool = False
     """Somebody said something that no sandbox has."""
+    branch_moved: bool = False
+    """Somebody else is said to have pushed to the branch or deleted it."""
+    pause_asked: bool = False
+    """It is to rest until somebody lets it go on."""
     max_parallel: int = 1
 
 
@@ -101,12 +113,26 @@ class Next:
     task: str | None = None
 
 
+_ON_A_BRANCH = frozenset({SpecState.IMPLEMENTING, SpecState.IN_REVIEW, SpecState.PAUSED})
+
+
 def decide_step(facts: SpecFacts) -> Next | None:
     """The next step, or None when there is nothing to do until something happens."""
     if facts.state not in SPEC_LIVE:
         return None if facts.concluded else Next(StepName.CONCLUDE)
     if facts.cancel_asked:
         return Next(StepName.CANCEL)
+    if facts.branch_moved and facts.has_branch and facts.state in _ON_A_BRANCH:
+        return Next(StepName.ADOPT)
+    if facts.pause_asked:
+        return _decide_pausing(facts)
+    return _decide_at_work(facts)
+
+
+def _decide_at_work(facts: SpecFacts) -> Next | None:
+    """Of a live spec that nobody wants to end or to rest."""
+    if facts.state is SpecState.PAUSED:
+        return Next(StepName.RESUME)
     if facts.state is SpecState.QUEUED:
         return Next(StepName.ADMIT)
     if facts.state is SpecState.PLANNING and facts.plan is not None:
@@ -120,8 +146,20 @@ def decide_step(facts: SpecFacts) -> Next | None:
     return None
 
 
+def _decide_pausing(facts: SpecFacts) -> Next:
+    """What has been handed in is taken before the work rests: the sandboxes hand in when they are asked to end."""
+    planning = facts.state in {SpecState.PLANNING, SpecState.AWAITING_APPROVAL}
+    if planning and facts.plan is not None and facts.plan.to_take:
+        return Next(StepName.PLAN)
+    if facts.state in {SpecState.IMPLEMENTING, SpecState.IN_REVIEW}:
+        handed_in = next((task for task in facts.tasks if task.sandbox and task.sandbox.has_result), None)
+        if handed_in is not None:
+            return Next(StepName.COLLECT, handed_in.key)
+    return Next(StepName.PAUSE)
+
+
 def _decide_planning(plan: PlanFacts, *, messages_wait: bool) -> StepName:
-    if plan.has_news or (plan.sandbox is not None and plan.sandbox.has_result):
+    if plan.to_take:
         return StepName.PLAN
     if _wants_sandbox(plan, messages_wait=messages_wait):
         return StepName.PROVISION
@@ -129,7 +167,7 @@ def _decide_planning(plan: PlanFacts, *, messages_wait: bool) -> StepName:
 
 
 def _decide_awaiting(plan: PlanFacts, *, messages_wait: bool) -> StepName:
-    if plan.has_news or (plan.sandbox is not None and plan.sandbox.has_result):
+    if plan.to_take:
         return StepName.PLAN
     if not plan.shown:
         return StepName.SHOW
@@ -183,6 +221,8 @@ def _decide_in_review(facts: SpecFacts) -> Next:
     handed_in = next((task for task in facts.tasks if task.sandbox and task.sandbox.has_result), None)
     if handed_in is not None:
         return Next(StepName.COLLECT, handed_in.key)
+    if any(task.state is TaskState.PENDING for task in facts.tasks):
+        return Next(StepName.FOLLOW)  # a round that a pause cut short
     if not facts.pull_ready:
         return Next(StepName.PUBLISH)
     return Next(StepName.FOLLOW if facts.messages_wait else StepName.REVIEW)

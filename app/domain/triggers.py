@@ -6,66 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from app.domain.happening import CommentFacts, Happening, RepoFacts
 from app.domain.labels import LabelNames
 from app.domain.states import Flow
+from app.domain.trust import is_bot
 
-
-@dataclass(frozen=True)
-class RepoFacts:
-    repo_id: int
-    owner: str
-    name: str
-    default_branch: str | None = None
-    private: bool = False
-
-
-@dataclass(frozen=True)
-class CommentFacts:
-    """A comment in a conversation, as the event tells it. `via_app_id`: the App it was written through, if any."""
-
-    comment_id: int
-    body: str
-    author_id: int | None
-    author_login: str = ""
-    author_type: str = ""
-    via_app_id: int | None = None
-    edited_at: str = ""
-    """GitHub's own text of the time it was written or changed the last time."""
-
-
-@dataclass(frozen=True)
-class Happening:
-    """One delivery, reduced to what decisions need. None = the payload did not say."""
-
-    event: str
-    action: str | None
-    installation_id: int | None = None
-    repo: RepoFacts | None = None
-    sender_id: int | None = None
-    sender_login: str = ""
-    sender_type: str = ""
-    issue_number: int | None = None
-    issue_is_pull: bool = False
-    issue_title: str = ""
-    issue_body: str = ""
-    issue_labels: tuple[str, ...] = ()
-    issue_updated_at: str = ""
-    label: str | None = None
-    label_id: int | None = None
-    comment: CommentFacts | None = None
-    pull_number: int | None = None
-    pull_merged: bool = False
-    check_run_id: int | None = None
-    check_app_id: int | None = None
-    check_head_sha: str = ""
-    """Of a check suite: all check runs on that commit."""
-    requested_action: str | None = None
-    repositories: tuple[RepoFacts, ...] = ()
-    repositories_removed: tuple[int, ...] = ()
-    account_id: int | None = None
-    account_login: str | None = None
-    target_app_id: int | None = None
-    """The App whose hook GitHub says this was sent to; None for other kinds of hook."""
+__all__ = ["CommentFacts", "Happening", "RepoFacts"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +36,14 @@ class Said:
     """A person's comment was made, changed or deleted: commands, a message, both or neither."""
 
     change: Literal["created", "edited", "deleted"]
+    by_bot: bool = False
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """A review was submitted, or changed; or an inline comment was made, changed or deleted; or a thread resolved."""
+
+    change: Literal["submitted", "review_edited", "created", "edited", "deleted", "resolved"]
 
 
 @dataclass(frozen=True)
@@ -105,6 +59,35 @@ class PullEnded:
 @dataclass(frozen=True)
 class PullReopened:
     pass
+
+
+@dataclass(frozen=True)
+class BranchMoved:
+    """Somebody pushed to a branch or deleted it: of the pull request, or by the branch's name."""
+
+
+@dataclass(frozen=True)
+class PullEdited:
+    """Title, text or base of a pull request were changed."""
+
+
+@dataclass(frozen=True)
+class Unlocked:
+    """An issue can be commented on again."""
+
+
+@dataclass(frozen=True)
+class RepositoryChanged:
+    """`archived` and `deleted` end its work; `unarchived` lets what was not told be told; `transferred` to an owner who
+    has the App lets the work go on there.
+    """
+
+    change: Literal["archived", "unarchived", "deleted", "transferred"]
+
+
+@dataclass(frozen=True)
+class ChecksEnded:
+    """A check of another App on some commit has ended."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +112,29 @@ class Ignored:
     reason: str
 
 
-Wish = Start | Approved | Said | Cancel | PullEnded | PullReopened | Retry | Welcome | Forget
+Wish = (
+    Start
+    | Approved
+    | Said
+    | Reviewed
+    | Cancel
+    | PullEnded
+    | PullReopened
+    | Retry
+    | Welcome
+    | Forget
+    | BranchMoved
+    | PullEdited
+    | Unlocked
+    | RepositoryChanged
+    | ChecksEnded
+)
 Intent = Wish | Ignored
 
 
+A_BOT = Ignored("a bot's comment")
 OTHER_APP = "sent to the hook of another App"
+OTHER_LABEL = "another label was added"
 
 
 def decide_intent(
@@ -144,6 +145,8 @@ def decide_intent(
     """
     if own_app_id is not None and happening.target_app_id not in {None, own_app_id}:
         return Ignored(OTHER_APP)
+    if happening.checked_sha:
+        return _decide_checked(happening, own_app_id)
     if own_bot_id is not None and happening.sender_id == own_bot_id:
         return Ignored("made by this App")
     comment = happening.comment
@@ -153,6 +156,12 @@ def decide_intent(
         "issues": _decide_issue,
         "issue_comment": _decide_comment,
         "pull_request": _decide_pull,
+        "pull_request_review": _decide_review,
+        "pull_request_review_comment": _decide_remark,
+        "pull_request_review_thread": _decide_thread,
+        "push": _decide_push,
+        "delete": _decide_push,
+        "repository": _decide_repository,
         "check_run": _decide_check,
         "check_suite": _decide_suite,
         "installation": _decide_installation,
@@ -187,6 +196,8 @@ def _decide_issue(happening: Happening, labels: LabelNames) -> Intent:
     reasons = {"closed": "issue_closed", "deleted": "issue_deleted", "transferred": "issue_transferred"}
     if action in reasons:
         return Cancel(reasons[action])
+    if action == "unlocked":
+        return Unlocked()
     return Ignored(f"issues.{action} asks for nothing")
 
 
@@ -197,7 +208,7 @@ def _decide_labeled(happening: Happening, labels: LabelNames) -> Intent:
         return Approved(happening.label)
     flow = labels.flow_of(happening.label)
     if flow is None:
-        return Ignored("another label was added")
+        return Ignored(OTHER_LABEL)
     if happening.issue_is_pull:
         return Ignored("the label was set on a pull request")
     if happening.sender_id is None:
@@ -216,17 +227,69 @@ def _decide_comment(happening: Happening, _labels: LabelNames) -> Intent:
         return Ignored("no repository, issue or comment in the payload")
     if happening.action == "deleted":
         return Said("deleted")
-    if comment.author_id is None or happening.sender_id is None:
-        return Ignored("the person who commented no longer exists")
-    if "Bot" in {comment.author_type, happening.sender_type} or comment.author_login.endswith("[bot]"):
-        return Ignored("a bot's comment")
+    speechless = _why_speechless(happening, comment)
+    by_bot = speechless == A_BOT  # which may be one that the repository lets speak
+    if speechless is not None and not by_bot:
+        return speechless
     if happening.action == "created":
-        return Said("created")
+        return Said("created", by_bot)
     if happening.action == "edited":
         # Whoever may edit others' comments could otherwise speak with their voice.
         mine = happening.sender_id == comment.author_id
-        return Said("edited") if mine else Ignored("edited by someone else")
+        return Said("edited", by_bot) if mine else Ignored("edited by someone else")
     return Ignored(f"issue_comment.{happening.action} asks for nothing")
+
+
+def _why_speechless(happening: Happening, comment: CommentFacts) -> Ignored | None:
+    """Why these can't be a person's own words; None when they can."""
+    if comment.author_id is None or happening.sender_id is None:
+        return Ignored("the person who commented no longer exists")
+    if is_bot({comment.author_type, happening.sender_type}, comment.author_login):
+        return A_BOT
+    return None
+
+
+def _decide_review(happening: Happening, _labels: LabelNames) -> Intent:
+    """A dismissed one stays as it was said: what it asked for is not taken back by that."""
+    comment = happening.comment
+    if happening.repo is None or happening.pull_number is None or comment is None:
+        return Ignored("no repository, pull request or review in the payload")
+    speechless = _why_speechless(happening, comment)
+    if speechless is not None:
+        return speechless
+    if happening.action == "submitted":
+        return Reviewed("submitted")
+    if happening.action == "edited":
+        mine = happening.sender_id == comment.author_id
+        return Reviewed("review_edited") if mine else Ignored("edited by someone else")
+    return Ignored(f"pull_request_review.{happening.action} asks for nothing")
+
+
+def _decide_remark(happening: Happening, _labels: LabelNames) -> Intent:
+    comment = happening.comment
+    if happening.repo is None or happening.pull_number is None or comment is None:
+        return Ignored("no repository, pull request or comment in the payload")
+    if happening.action == "deleted":
+        return Reviewed("deleted")
+    if happening.review_id is None:
+        return Ignored("no review in the payload")
+    speechless = _why_speechless(happening, comment)
+    if speechless is not None:
+        return speechless
+    if happening.action == "created":
+        return Reviewed("created")
+    if happening.action == "edited":
+        mine = happening.sender_id == comment.author_id
+        return Reviewed("edited") if mine else Ignored("edited by someone else")
+    return Ignored(f"pull_request_review_comment.{happening.action} asks for nothing")
+
+
+def _decide_thread(happening: Happening, _labels: LabelNames) -> Intent:
+    if happening.repo is None or happening.pull_number is None or happening.thread_root_id is None:
+        return Ignored("no repository, pull request or thread in the payload")
+    if happening.action == "resolved":
+        return Reviewed("resolved")
+    return Ignored(f"pull_request_review_thread.{happening.action} asks for nothing")
 
 
 def moment_of(text: str) -> datetime | None:
@@ -245,7 +308,30 @@ def _decide_pull(happening: Happening, _labels: LabelNames) -> Intent:
         return PullEnded(merged=happening.pull_merged)
     if happening.action == "reopened":
         return PullReopened()
+    if happening.action == "synchronize":
+        return BranchMoved()
+    if happening.action == "edited":
+        return PullEdited()
     return Ignored(f"pull_request.{happening.action} asks for nothing")
+
+
+def _decide_push(happening: Happening, _labels: LabelNames) -> Intent:
+    if happening.repo is None or not happening.branch:
+        return Ignored("no repository or branch in the payload")
+    return BranchMoved()
+
+
+def _decide_repository(happening: Happening, _labels: LabelNames) -> Intent:
+    """Names, default branch and visibility are taken from every payload anyway."""
+    changes: dict[str | None, RepositoryChanged] = {
+        "archived": RepositoryChanged("archived"),
+        "unarchived": RepositoryChanged("unarchived"),
+        "deleted": RepositoryChanged("deleted"),
+        "transferred": RepositoryChanged("transferred"),
+    }
+    if happening.repo is None or happening.action not in changes:
+        return Ignored(f"repository.{happening.action} asks for nothing")
+    return changes[happening.action]
 
 
 def _decide_check(happening: Happening, _labels: LabelNames) -> Intent:
@@ -256,6 +342,15 @@ def _decide_check(happening: Happening, _labels: LabelNames) -> Intent:
     if happening.action == "requested_action" and happening.requested_action == "retry":
         return Retry()
     return Ignored(f"check_run.{happening.action} asks for nothing")
+
+
+def _decide_checked(happening: Happening, own_app_id: int | None) -> Intent:
+    """Known by its App: the sender is whoever pushed the commit, so of all checks on our pushes we are it."""
+    if happening.repo is None or happening.installation_id is None:
+        return Ignored("no repository or installation in the payload")
+    if own_app_id is not None and happening.check_app_id == own_app_id:
+        return Ignored("made by this App")
+    return ChecksEnded()
 
 
 def _decide_suite(happening: Happening, _labels: LabelNames) -> Intent:

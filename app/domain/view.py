@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Required, TypedDict, Unpack
 
@@ -55,6 +56,20 @@ class AgentView:
     tools: int
     last_tool: str
     cost_usd: float
+    model_key: str = ""
+    """Whose model key it uses, as plain words; empty before its first call."""
+
+
+@dataclass(frozen=True)
+class MessageView:
+    """Something that was said to the agent: by which login (empty: the operator), when (UTC), a MessageState's value, and
+    where it can be read (empty for what is no comment).
+    """
+
+    login: str
+    said_at: datetime
+    state: str
+    url: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,11 @@ class SpecView:
     outcome: Outcome | None = None
     outcome_detail: str = ""
     cancel_asked: bool = False
+    pause_asked: bool = False
+    paused_by: str = ""
+    """Login of whoever asked for the pause; empty when Issuewright itself did."""
+    waits_for: str = ""
+    """For what the next sandbox has to wait, as a phrase; empty while nothing is short."""
     notes: tuple[str, ...] = ()
     status_untold: str = ""
     """Why the status comment can't be written, in GitHub's words."""
@@ -115,6 +135,8 @@ class SpecView:
     test: RunOfTests | None = None
     tasks: tuple[TaskView, ...] = ()
     agent: AgentView | None = None
+    messages: tuple[MessageView, ...] = ()
+    """The newest ones, in their order."""
     cost_usd: float = 0.0
 
     @property
@@ -305,5 +327,5 @@ class QuestionView:
 
 def without_counters(view: SpecView) -> SpecView:
     """The same view with every number that only grows left out: what differs here is news."""
-    agent = replace(view.agent, tools=0, last_tool="", cost_usd=0.0) if view.agent else None
+    agent = replace(view.agent, tools=0, last_tool="", cost_usd=0.0, model_key="") if view.agent else None
     return replace(view, agent=agent, cost_usd=0.0)

@@ -26,3 +26,12 @@ async def render_patch(git_dir: Path, start: str, head: str, limit_bytes: int) -
         output = error.stdout[: error.stdout.rfind(b"\n") + 1]
         truncated = True
     return redact(output.decode("utf-8", "replace")), truncated
+
+
+async def list_changed_paths(git_dir: Path, start: str, head: str, limit: int) -> tuple[str, ...]:
+    """The first `limit` paths that differ between two commits, in git's order. Raises GitFailed."""
+    output = await run_git_capped(
+        "diff-tree", "-r", "-z", "--name-only", "--no-commit-id", "--no-renames", "--end-of-options", start, head,
+        git_dir=git_dir, caps=READ_CAPS, limit_bytes=10_000_000,
+    )  # fmt: skip
+    return tuple(path.decode("utf-8", "replace") for path in output.split(b"\0") if path)[:limit]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -40,6 +41,15 @@ def parse_entries(shape: type[Shape], response: httpx.Response, key: str | None)
     except ValidationError as error:
         raise _unlike(shape, error) from None
     return entries
+
+
+def parse_fields(shape: type[Shape], data: Mapping[str, Any]) -> Shape:
+    """What GraphQL answered, already out of its envelope, as `shape`; Unexpected as above."""
+    try:
+        parsed: Shape = _adapter(shape).validate_python(data)
+    except ValidationError as error:
+        raise _unlike(shape, error) from None
+    return parsed
 
 
 def parse_time(text: str) -> datetime:

@@ -71,10 +71,14 @@ class Ask:
     json: Mapping[str, Any] | Sequence[Any] | None = None
     patient: bool = False
     anonymous: bool = False
+    query: bool = False
+    """Reads, although it is a POST: GraphQL knows no other method."""
+    linked: bool = False
+    """Answered by a link (302) to where no token may go; that answer is what is wanted."""
 
     @property
     def is_write(self) -> bool:
-        return self.method not in {"GET", "HEAD"}
+        return self.method not in {"GET", "HEAD"} and not self.query
 
 
 class Api:
@@ -111,10 +115,12 @@ class Api:
         _log.warning("listing.truncated", path=ask.path, entries=len(found))
         return found
 
-    async def graphql(self, scope: Scope, query: str, variables: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The `data` of a mutation. GraphQL says what went wrong with status 200."""
+    async def graphql(
+        self, scope: Scope, query: str, variables: Mapping[str, Any], *, reads: bool = False
+    ) -> Mapping[str, Any]:
+        """The `data` of a mutation, or of a query (`reads`). GraphQL says what went wrong with status 200."""
         body = {"query": query, "variables": dict(variables)}
-        response = await self.call(Ask("POST", self.access.graphql_url, scope, json=body))
+        response = await self.call(Ask("POST", self.access.graphql_url, scope, json=body, query=reads))
         answer = parse_answer(dict[str, Any], response)
         errors = answer.get("errors")
         if errors:
@@ -185,6 +191,8 @@ class Api:
         url, params = ask.path, dict(ask.params)
         for _ in range(_MAX_REDIRECTS + 1):
             response = await self._send(ask, url, params, token)
+            if ask.linked and response.status_code == httpx.codes.FOUND:
+                return response
             if response.status_code not in _REDIRECTS:
                 if response.is_success:
                     return response

@@ -68,6 +68,19 @@ class ReviewCommentEvent:
 
 
 @dataclass(frozen=True)
+class ThreadPart:
+    """A thread by its comments, the first one first."""
+
+    comments: tuple[ReviewCommentPart, ...] = ()
+
+
+@dataclass(frozen=True)
+class ThreadEvent:
+    thread: ThreadPart
+    pull_request: PullPart
+
+
+@dataclass(frozen=True)
 class PushEvent:
     """`before` or `after` is forty zeros when the ref was made or deleted."""
 
@@ -166,6 +179,7 @@ Detail = (
     | PullEvent
     | ReviewEvent
     | ReviewCommentEvent
+    | ThreadEvent
     | PushEvent
     | RefEvent
     | CheckRunEvent

@@ -154,6 +154,7 @@ class ReviewPart:
     id: Id
     user: Account | None
     state: str
+    node_id: str = ""
     body: str | None = None
     commit_id: str | None = None
     html_url: str = ""

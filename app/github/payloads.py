@@ -127,6 +127,7 @@ _KINDS: Mapping[str, tuple[type[Any], frozenset[str] | None]] = {
     ),
     "pull_request_review": (events.ReviewEvent, frozenset({"submitted", "edited", "dismissed"})),
     "pull_request_review_comment": (events.ReviewCommentEvent, _LIFE),
+    "pull_request_review_thread": (events.ThreadEvent, frozenset({"resolved", "unresolved"})),
     "push": (events.PushEvent, None),
     "create": (events.RefEvent, None),
     "delete": (events.RefEvent, None),

@@ -18,11 +18,22 @@ from app.domain.steps import StepName
 EFFECTS = (
     "start_commit", "ref", "open_pull", "status", "plan_comment", "questions", "check", "mirror", "sandbox", "push", "body", "ready",
     "review_request", "close", "delete_branch", "close_issue", "stop", "delete", "effect.labels", "effect.notice",
-    "effect.reaction",
+    "effect.reaction", "effect.sub_issue", "effect.sub_issue_end", "effect.review_batch", "effect.review_reaction", "effect.remark_reaction",
+    "effect.thread_answer", "effect.review_again",
 )  # fmt: skip
 """What a worker does to GitHub or the sandbox provider."""
 
-COMMITS = ("claim", "commit", "release", "intake", "lease", "concluded")
+COMMITS = (
+    "claim",
+    "commit",
+    "release",
+    "intake",
+    "lease",
+    "review_message",
+    "concluded",
+    "archive",
+    "forget_events",
+)
 """What a worker commits; `concluded` has no point after it, since nothing follows."""
 
 WEB_COMMITS = (

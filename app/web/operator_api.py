@@ -12,7 +12,8 @@ from app.db.artifacts import find_chunk, find_spec_artifact
 from app.db.models import Artifact
 from app.db.operator_views import find_spec_row
 from app.db.phases import find_unfinished_phase
-from app.db.specs import record_cancel, record_retry
+from app.db.retries import record_retry
+from app.db.specs import record_cancel
 from app.domain.ids import SpecId
 from app.domain.replies import RetryRefusal, RetryRefused
 from app.domain.states import SPEC_LIVE, Flow, SpecState

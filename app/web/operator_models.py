@@ -133,8 +133,16 @@ class SandboxView(SandboxItem):
     budget_usd: float
     spent_usd: float
     reserved_usd: float
+    model_key_of: str | None
+    """Whose model key its calls use: user (who set the label), installation or operator; null before the first."""
+    model_key_trouble: str | None
+    """Why the newest call did not get past that key: the upstream's status, or the reason."""
     session_id: str | None
     last_seq: int
+    events_passed_over: int
+    """Acknowledged and not stored, since there were too many."""
+    archived_at: datetime | None
+    """When its events were written to the archive, to be removed here."""
     turns: int
     tools: int
     last_tool: str | None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import AwareDatetime
 
-from app.db.events import EventFilter, list_events
+from app.db.event_texts import list_texts
+from app.db.events import EventFilter, Stretch, list_events, list_stretch
 from app.db.messages import NewMessage, record_message
 from app.db.models import Event, Sandbox
 from app.db.operator_views import (
@@ -50,7 +51,7 @@ from app.web.operator_models import (
 from app.web.operator_reads import read_sandbox, read_sandboxes
 from app.web.parts import Parts, PartsOf
 from app.web.problems import Problem, problems
-from sandbox_payload.wire import MAX_WAIT_S, EventType
+from sandbox_payload.wire import MAX_WAIT_S
 
 router = APIRouter(
     prefix="/api/v1/sandboxes",
@@ -60,8 +61,8 @@ router = APIRouter(
 )
 
 _SILENT_AFTER = timedelta(minutes=2)
-_RAW_PAGE = 500
-_RAW_PAGES = 40
+_FULL_BYTES = 10_000_000
+"""Of whole texts in one page."""
 _LOOK_S = 0.5
 
 
@@ -144,6 +145,7 @@ async def show_events(
     wanted: WantedEvents,
     limit: Limit = 50,
     wait: Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for one.")] = 0,
+    full: Annotated[bool, Query(description="Diffs whole, however long they are.")] = False,
 ) -> Page[EventItem]:
     """Oldest first. With `wait`, `next_cursor` is never null: it leads on to what has not happened yet."""
     await _get_row(parts, sandbox_id)
@@ -151,9 +153,18 @@ async def show_events(
     shown = events[:limit]
     following = wait > 0 or len(events) > limit
     position = shown[-1].seq if shown else wanted.after
-    return Page(
-        items=[EventItem.of(event) for event in shown], next_cursor=str(position) if following else None
-    )
+    items = [EventItem.of(event) for event in shown]
+    if full:
+        await _make_whole(parts, sandbox_id, items)
+    return Page(items=items, next_cursor=str(position) if following else None)
+
+
+async def _make_whole(parts: Parts, sandbox_id: str, items: Sequence[EventItem]) -> None:
+    """Puts whole texts where they were cut, as far as a page may grow."""
+    async with parts.database.read() as session:
+        texts = await list_texts(session, sandbox_id, [item.seq for item in items], _FULL_BYTES)
+    for item in items:
+        item.event_data |= texts.get(item.seq, {})
 
 
 async def _await_events(
@@ -181,35 +192,37 @@ async def show_trajectory(
 ) -> Trajectory:
     """Events, oldest first, with runs of heartbeats folded into one item each."""
     await _get_row(parts, sandbox_id)
-    after = int(cursor or 0)
+    after = min(int(cursor or 0), 2**53)
+    async with parts.database.read() as session:
+        stretch = await list_stretch(session, SandboxId(sandbox_id), after, limit)
     items: list[HeartbeatRun | EventItem] = []
-    for _ in range(_RAW_PAGES):
-        async with parts.database.read() as session:
-            events = await list_events(
-                session, SandboxId(sandbox_id), EventFilter(after=min(after, 2**53)), _RAW_PAGE
-            )
-        for event in events:
-            if not _fold(items, event, limit):
-                return Trajectory(items=items, next_cursor=str(after))
-            after = event.seq
-        if len(events) < _RAW_PAGE:
-            return Trajectory(items=items, next_cursor=None)
-    return Trajectory(items=items, next_cursor=str(after))
+    for seq, one in _in_order(stretch):
+        if not _fold(items, one, limit):
+            return Trajectory(items=items, next_cursor=str(after))
+        after = seq
+    return Trajectory(items=items, next_cursor=None if stretch.end is None else str(after))
 
 
-def _fold(items: list[HeartbeatRun | EventItem], event: Event, limit: int) -> bool:
-    """Adds an event; False when there is no room for it."""
+def _in_order(stretch: Stretch) -> list[tuple[int, Event | datetime]]:
+    """Events and times of heartbeats by their numbers."""
+    merged: list[tuple[int, Event | datetime]] = [(event.seq, event) for event in stretch.others]
+    merged += stretch.beats
+    return sorted(merged, key=lambda one: one[0])
+
+
+def _fold(items: list[HeartbeatRun | EventItem], one: Event | datetime, limit: int) -> bool:
+    """Adds an event, or a heartbeat by its time; False when there is no room for it."""
     last = items[-1] if items else None
-    if event.event_type == EventType.HEARTBEAT and isinstance(last, HeartbeatRun):
+    if isinstance(one, datetime) and isinstance(last, HeartbeatRun):
         last.count += 1
-        last.last_at = event.timestamp
+        last.last_at = one
         return True
     if len(items) >= limit:
         return False
-    if event.event_type == EventType.HEARTBEAT:
-        items.append(HeartbeatRun(count=1, first_at=event.timestamp, last_at=event.timestamp))
+    if isinstance(one, datetime):
+        items.append(HeartbeatRun(count=1, first_at=one, last_at=one))
     else:
-        items.append(EventItem.of(event))
+        items.append(EventItem.of(one))
     return True
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import httpx
 from fastapi import Depends, Request
 
+from app.db.cipher import Cipher
 from app.db.engine import Database
 from app.settings import Settings
 from app.web.budgets import Bucket, Slots
@@ -33,7 +34,10 @@ def upstream_client(limits: Limits) -> httpx.AsyncClient:
 
 @dataclass
 class Parts:
-    """`closing` is set when the process stops: polls that wait answer at once."""
+    """`closing` is set when the process stops: polls that wait answer at once.
+
+    Raises SettingsError for settings that nothing can be made of.
+    """
 
     settings: Settings
     database: Database
@@ -49,6 +53,7 @@ class Parts:
     def __post_init__(self) -> None:
         limits = self.limits
         self.model_http = self.upstream or upstream_client(limits)
+        self.cipher = Cipher(self.settings.credential_keys)
         self.polls = Slots(limits.polls_per_sandbox)
         self.uploads = Slots(limits.uploads_per_sandbox)
         self.calls = Slots(limits.calls_per_sandbox)

@@ -55,6 +55,8 @@ class Limits:
     """Model calls at once: the agent and its sub-agents."""
     look_every_s: float = 1.0
     """How often a waiting poll looks at the database though no bell rang."""
+    events_per_sandbox: int = 200_000
+    """Beyond this only the most important events of one sandbox are stored; an hour of work has some thousand."""
     events_per_s: float = 200.0
     events_burst: float = 5_000.0
     event_bytes_per_s: float = 1_000_000.0

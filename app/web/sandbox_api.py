@@ -16,6 +16,7 @@ from app.db.effects import record_reaction
 from app.db.events import NewEvent, record_events
 from app.db.messages import find_highest_seq, list_messages, record_acknowledged, record_sent
 from app.db.models import Message as MessageRow
+from app.db.reviews import owe_receipts
 from app.db.sandbox_access import SandboxIdentity, is_live, lock_live
 from app.db.specs import find_spec, record_fact
 from app.domain.ids import EffectId
@@ -25,6 +26,7 @@ from app.observability.crashpoints import crashpoint
 from app.observability.logging import get_logger
 from app.queue.jobs import JobName
 from app.web.body import json_body, read_or_problem
+from app.web.event_flood import sift
 from app.web.event_intake import WEIGHTY, note_progress, parse_events
 from app.web.parts import Parts, PartsOf
 from app.web.problems import Problem, invalid, problems
@@ -78,14 +80,21 @@ async def _store_events(parts: Parts, sandbox: SandboxIdentity, events: Sequence
         row = await lock_live(session, sandbox.id)
         if row is None:
             raise ended()
-        fresh = await record_events(session, row, events, now)
-        note_progress(row, fresh, now)
-        last_seq = row.last_seq
+        known_seq, flooded = row.last_seq, row.events_passed_over
+        sifted = sift(events, row, parts.limits.events_per_sandbox)
+        fresh = await record_events(session, row, sifted.kept, now, sifted.passed_seqs)
+        heard = [*fresh, *(event for event in sifted.passed_over if event.seq > known_seq)]
+        note_progress(row, sorted(heard, key=lambda event: event.seq), now)
+        last_seq, flooding = row.last_seq, row.events_passed_over and not flooded
         if any(event.event_type in WEIGHTY for event in fresh):
             version = await record_fact(session, sandbox.spec_id, now)
     crashpoint("events.after")
+    if flooding:
+        log.warning("sandbox.flooded", sandbox_id=sandbox.id, limit=parts.limits.events_per_sandbox)
+    passed_over = len(sifted.passed_over)
     parts.metrics.events.labels("new").inc(len(fresh))
-    parts.metrics.events.labels("repeated").inc(len(events) - len(fresh))
+    parts.metrics.events.labels("passed_over").inc(passed_over)
+    parts.metrics.events.labels("repeated").inc(len(events) - len(fresh) - passed_over)
     if version is not None:
         parts.spawn(parts.doorbell.ring(JobName.ADVANCE, sandbox.spec_id, version))
     return EventsReceipt(last_seq=last_seq)
@@ -192,9 +201,11 @@ async def _owe_receipt(
     session: AsyncSession, sandbox: SandboxIdentity, row: MessageRow | None, now: datetime
 ) -> EffectId | None:
     """People see on their comment that the agent has taken it in. A worker writes it; None when it is owed already."""
-    if row is None or row.comment_id is None or row.state is not MessageState.ACKNOWLEDGED:
+    if row is None or row.state is not MessageState.ACKNOWLEDGED:
         return None
     spec = await find_spec(session, sandbox.spec_id)
     if spec is None:
         return None
+    if row.comment_id is None:
+        return await owe_receipts(session, (spec.installation_id, spec.repo_id), row.id, ROCKET, now)
     return await record_reaction(session, (spec.installation_id, spec.repo_id), row.comment_id, ROCKET, now)

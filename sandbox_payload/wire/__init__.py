@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
+from sandbox_payload.wire.answers import MAX_ANSWERS, ThreadAnswer
 from sandbox_payload.wire.base import Wire
 from sandbox_payload.wire.evidence import Criterion, Evidence
 from sandbox_payload.wire.plan import PhaseOrder
@@ -193,6 +194,10 @@ class Manifest(Wire):
     """The repository's test command, run after the agent was done; None when there is none or it was not reached."""
     evidence: list[Evidence] = Field(default_factory=list, max_length=2_000)
     """Of a closing task: what the agent handed in about the criteria."""
+    taken_in: list[str] = Field(default_factory=list, max_length=5_000)
+    """Ids of the messages that the model has been given in this sandbox so far."""
+    answers: list[ThreadAnswer] = Field(default_factory=list, max_length=MAX_ANSWERS)
+    """To threads of reviews, as the agent handed them in in this round."""
     finished_at: AwareDatetime
 
 

@@ -216,7 +216,7 @@ def add_reaction(scope: Scope, given: Json) -> Json:
     """AddReaction."""
     subject = scope.node(given.get("subjectId"))
     content = CONTENTS.get(str(given.get("content")))
-    if not isinstance(subject.thing, Issue | Comment | ReviewComment) or content is None:
+    if not isinstance(subject.thing, Issue | Comment | ReviewComment | Review) or content is None:
         raise GraphQLError("UNPROCESSABLE", "This subject can't be reacted to that way.")
     need_conversation(scope, subject.thing)
     reaction, _ = issue_actions.react(scope.platform, subject.thing, scope.bot, content)

@@ -191,6 +191,7 @@ class Review:
     commit_id: str
     submitted_at: datetime | None
     minimized: str | None = None
+    reactions: list[Reaction] = field(default_factory=list)
 
 
 @dataclass
@@ -255,6 +256,8 @@ class Issue:
     reactions: list[Reaction] = field(default_factory=list)
     timeline: list[TimelineEntry] = field(default_factory=list)
     pull: Pull | None = None
+    parent_number: int | None = None
+    """The issue of the same repository that this one is a sub-issue of."""
 
 
 @dataclass

@@ -151,7 +151,7 @@ class Up:
 
     def children(self) -> dict[str, int]:
         """Pids of the live children by what they are."""
-        found = {}
+        found: dict[str, int] = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
                 state, parent = stat.read_text().rsplit(")", 1)[1].split()[:2]

@@ -59,7 +59,17 @@ BAD: dict[str, tuple[list[str], dict[str, str | None], list[str]]] = {
     "schema missing: web": (["web"], {}, ["issuewright migrate"]),
     "schema missing: worker": (["worker"], {}, ["issuewright migrate"]),
     "schema missing: list": (["specs", "list"], {}, ["issuewright migrate"]),
-    "daytona demo": (["demo", "--sandbox", "daytona"], {}, ["--sandbox daytona"]),
+    "daytona without a key": (["up"], {"SANDBOX_PROVIDER": "daytona"}, ["DAYTONA_API_KEY"]),
+    "daytona with snapshot and image": (
+        ["up"],
+        {
+            "SANDBOX_PROVIDER": "daytona",
+            "DAYTONA_API_KEY": "k",
+            "SANDBOX_SNAPSHOT": "a",
+            "SANDBOX_IMAGE": "b",
+        },
+        ["SANDBOX_SNAPSHOT, SANDBOX_IMAGE"],
+    ),
 }
 
 

@@ -23,7 +23,9 @@ COMMANDS = [
     *(["demo"], ["up"], ["web"], ["worker"], ["migrate"], ["register"], ["doctor"]),
     *([noun, verb] for noun in ("specs", "tasks", "sandboxes") for verb in ("list", "show")),
     *(["specs", "bundle"], ["sandboxes", "events"], ["sandboxes", "logs"]),
+    *(["sandboxes", "compare"], ["sandboxes", "cleanup"]),
     *(["deliveries", "list"], ["deliveries", "replay"]),
+    *(["credentials", verb] for verb in ("set", "list", "remove", "rotate")),
 ]
 
 

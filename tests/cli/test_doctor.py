@@ -231,7 +231,7 @@ def test_what_is_wrong_on_this_machine_is_all_said_in_one_run(
     assert "REDIS_URL" in found["redis"]
     assert "not installed" in found["git"]
     assert "refuses the key (401" in found["model"]
-    assert "daytona is not available" in found["sandbox"]
+    assert "DAYTONA_API_KEY" in found["sandbox"]
     assert checks["credentials"]["state"] == "ok"
     for hidden in ("hidden-password", "another-key-than-it", SECRET):
         assert hidden not in answer.out + answer.err

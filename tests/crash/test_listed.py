@@ -7,6 +7,7 @@ from pathlib import Path
 
 from app.domain.steps import StepName
 from app.observability.crashpoints import COMMITS, EFFECTS, WEB_COMMITS, WEB_POINTS, WORKER_POINTS
+from worker.effects import URGENCIES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,7 +19,7 @@ def points_named_below(directory: Path) -> set[str]:
             if text.startswith("{name}"):
                 named |= {text.replace("{name}", step) for step in StepName}
             elif text.startswith("effect.{effect.kind}"):
-                named |= {text.replace("{effect.kind}", kind) for kind in ("labels", "notice", "reaction")}
+                named |= {text.replace("{effect.kind}", kind) for kind in URGENCIES}
             else:
                 named.add(text)
     return named

@@ -49,14 +49,41 @@ def test_worker_killed_while_it_plans_and_merges_what_was_done_side_by_side(
     world.wait(lambda: all(waiting_at(world, gate) for gate in side_by_side), "two tasks at once")
     for key in ("T1", "T3", "T2"):
         world.open_gate(f"{scenario}-task-{key}")
-    settled_s = settle(world, kit)
     points = {f"{name}.{when}" for name in (*PLANNING, *MERGING)}
+    settled_s = settle(world, kit)
     assert world.crashed() == points
     assert_one_plan_in_one_pull(kit, number)
     assert merges(kit) == 1
     assert_each_phase_handed_in_once(world, scenario)
     for point in sorted(points):
         note(request, point, "worker killed, planned run", reached=1, settled_s=settled_s)
+
+
+def test_worker_killed_while_it_makes_and_closes_the_issues_of_tasks(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    points = [
+        f"effect.{kind}.{when}" for kind in ("sub_issue", "sub_issue_end") for when in ("before", "after")
+    ]
+    restart(world, ",".join(f"{point}=kill" for point in points))
+    kit = world.repository({"README.md": "# Kit\n", ".github/issuewright.yml": "sub_issues: true\n"})
+    number = start_planned(kit, "planned", label="agent")
+    world.wait(lambda: world.crashed() == set(points), "every death")
+    settled_s = settle(world, kit)
+    tasks = kit.world.rows(
+        "select 1 from task t join spec s on s.id = t.spec_id where s.repo_id = ? and t.key != 'closing'",
+        kit.id,
+    )
+    world.wait(
+        lambda: states_of_sub_issues(kit, number) == ["closed"] * len(tasks), "the issues of all tasks"
+    )
+    for point in points:
+        note(request, point, "worker killed, planned run with sub-issues", reached=1, settled_s=settled_s)
+
+
+def states_of_sub_issues(kit: Repository, number: int) -> list[str]:
+    issues = kit.world.github.repo(kit.name)["issues"]
+    return [str(one["state"]) for one in issues if one["parent_number"] == number]
 
 
 def kill(world: World, victim: str) -> None:

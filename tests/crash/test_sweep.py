@@ -11,6 +11,7 @@ from app.observability.crashpoints import WORKER_POINTS
 from tests.crash.faults import armed, restart, settle
 from tests.crash.report import note
 from tests.flow.repository import Repository
+from tests.flow.test_reviews import answers, reviewed
 from tests.flow.world import World
 
 pytestmark = pytest.mark.crash
@@ -22,6 +23,11 @@ DONE = ("start_commit", "ref", "open_pull", "status", "check", "mirror", "sandbo
 
 PLANNED = ("plan", "plan_comment", "questions", "show", "approve", "effect.reaction")
 """What only a planned run passes through (test_planning_killed.py)."""
+
+
+REVIEWED = ("effect.review_batch", "review_message", "effect.review_reaction", "effect.remark_reaction",
+            "effect.thread_answer", "effect.review_again")  # fmt: skip
+"""What only a run passes through whose result is reviewed."""
 
 
 def points_of(names: Iterable[str], *when: str) -> list[str]:
@@ -183,8 +189,44 @@ def test_worker_killed_while_it_takes_up_what_was_said_about_finished_work(
     note_all(request, points, settled_s)
 
 
+def test_worker_killed_while_it_pauses_and_resumes(world: World, request: pytest.FixtureRequest) -> None:
+    points = ("pause.before", "pause.after", "resume.before", "resume.after")
+    restart(world, armed(points))
+    kit = world.repository({"README.md": "# Kit\n"})
+    write = {"name": "Bash", "input": {"command": "echo more >> README.md"}}
+    world.script("crash-pause", [{"tool_use": [write], "gate": "crash-pause"}, {"text": "Done."}])
+    number = kit.start("crash-pause")
+    kit.wait_gate("crash-pause")
+    world.github.comment(kit.name, number, "carol", "/agent pause")
+    world.wait(lambda: "Paused" in kit.status(number), "the pause")
+    world.github.comment(kit.name, number, "carol", "/agent resume")
+    world.open_gate("crash-pause")
+    world.wait(lambda: world.crashed() == set(points), "every death")
+    settled_s = settle(world, kit)
+    assert_one_of_each(kit, number)
+    note_all(request, points, settled_s)
+
+
+def test_worker_killed_while_it_takes_up_and_answers_a_review(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    points = points_of(REVIEWED)
+    restart(world, armed(points))
+    kit = world.repository()
+    reviewed(kit, "crash-review")
+    world.wait(lambda: world.crashed() == set(points), "every death")
+    settled_s = settle(world, kit)
+    world.wait(lambda: len(answers(kit)) == 1, "the answer")
+    messages = world.rows(
+        "select 1 from message m join spec s on s.id = m.spec_id where s.repo_id = ?", kit.id
+    )
+    assert len(messages) == 2, "the single comment, and the review"
+    note_all(request, points, settled_s)
+
+
 def test_every_point_of_the_worker_has_a_run() -> None:
-    elsewhere = {"watch", "conclude", "close", "delete_branch", "close_issue", "stop", "delete", "concluded", "cancel",
-                 "effect.labels", "effect.notice", "lease", "follow", *PLANNED}  # fmt: skip
+    elsewhere = {"pause", "resume", "watch", "conclude", "close", "delete_branch", "close_issue", "stop", "delete", "concluded", "cancel",
+                 "effect.labels", "effect.notice", "effect.sub_issue", "effect.sub_issue_end", "lease", "follow", "adopt", "archive",
+                 "forget_events", *PLANNED, *REVIEWED}  # fmt: skip
     assert {point.rsplit(".", 1)[0] for point in WORKER_POINTS} == {*STEPS, *DONE, *elsewhere}
     assert set(StepName) <= {*STEPS, *elsewhere}

@@ -10,14 +10,18 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.archive import list_past_keeping, remove_archived
+from app.db.credentials import find_stored
 from app.db.deliveries import find_oldest_unhandled
 from app.db.effects import list_due_effects
 from app.db.engine import Database
-from app.db.events import EventFilter, NewEvent, list_events, record_events
+from app.db.event_texts import list_texts
+from app.db.events import EventFilter, NewEvent, list_events, list_stretch, record_events
 from app.db.intake import list_waiting
 from app.db.models import Sandbox
 from app.db.operator_views import list_sandbox_rows, list_spec_rows
 from app.db.specs import find_live_spec, find_newest_label_event, find_spec_of_trigger, list_due
+from app.domain.credentials import CredentialKind
 from app.domain.ids import SandboxId
 from tests.db.rows import T0, add_sandbox, add_spec, after, get_sandbox
 
@@ -39,6 +43,20 @@ ASKED: dict[str, tuple[Ask, frozenset[str]]] = {
     "events of a type": (page(event_types=("agent.heartbeat",)), frozenset()),
     "events of a time": (page(since=T0, until=after(5)), frozenset()),
     "events stored": (add_events, frozenset()),
+    "a stretch of a trajectory": (
+        lambda session, box: list_stretch(session, SandboxId(box), 1, 50),
+        frozenset(),
+    ),
+    "whole texts of a page": (lambda session, box: list_texts(session, box, [1, 2], 100), frozenset()),
+    "what may be archived": (lambda session, _: list_past_keeping(session, T0, 20), frozenset()),
+    "archived events removed": (
+        lambda session, box: remove_archived(session, SandboxId(box), T0, 100),
+        frozenset(),
+    ),
+    "the nearest credential": (
+        lambda session, _: find_stored(session, CredentialKind.MODEL, 11, 1),
+        frozenset(),
+    ),
     "deliveries that wait": (lambda session, _: list_waiting(session, T0), frozenset()),
     "the oldest delivery": (lambda session, _: find_oldest_unhandled(session), frozenset()),
     "specs that are due": (lambda session, _: list_due(session, T0), frozenset()),

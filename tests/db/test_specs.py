@@ -10,6 +10,7 @@ import pytest
 
 from app.db import specs
 from app.db.engine import Database
+from app.db.retries import record_retry
 from app.db.specs import LEASE, NewSpec, claim_spec, release_spec, save_spec
 from app.domain.errors import Fenced
 from app.domain.states import SPEC_LIVE, SPEC_MOVES, Flow, SpecState
@@ -119,19 +120,19 @@ async def test_retry_is_for_ended_work_whose_issue_has_no_other_live_spec(db: Da
     spec_id = await record(db)
     assert spec_id
     async with db.write() as session:
-        assert await specs.record_retry(session, spec_id, NOW), "it is live"
+        assert await record_retry(session, spec_id, NOW), "it is live"
         spec = await specs.find_spec(session, spec_id)
         assert spec
         spec.state, spec.concluded_at = SpecState.FAILED, NOW
     other = await record(db, replace(NEW, trigger_key="other"))
     assert other
     async with db.write() as session:
-        assert await specs.record_retry(session, spec_id, NOW), "another is live"
+        assert await record_retry(session, spec_id, NOW), "another is live"
         live = await specs.find_spec(session, other)
         assert live
         live.state = SpecState.CANCELLED
     async with db.write() as session:
-        assert await specs.record_retry(session, spec_id, NOW) is None
+        assert await record_retry(session, spec_id, NOW) is None
         again = await specs.find_spec(session, spec_id)
     assert again
     assert again.state in SPEC_LIVE

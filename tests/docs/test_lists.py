@@ -63,7 +63,7 @@ def test_the_readme_calls_missing_what_is_missing() -> None:
 
 def has_provider(name: str) -> bool:
     try:
-        make_sandboxes(name, Path("/nonexistent"), Path("/nonexistent"))
+        make_sandboxes(name, Path("/nonexistent"), Path("/nonexistent"), Settings(daytona_api_key="k"))
     except SettingsError:
         return False
     return True

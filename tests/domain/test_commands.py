@@ -12,6 +12,7 @@ from app.domain.commands import (
     Command,
     Comment,
     Help,
+    NoHash,
     Pause,
     Resume,
     Retry,
@@ -35,7 +36,7 @@ from app.domain.commands import (
         ("   /agent  stop\tnow  ", Stop(now=True)),
         ("/agent xyz", Unknown("/agent xyz")), ("/agent base", Unknown("/agent base")),
         ("/agent stop, please", Unknown("/agent stop, please")), ("/agent approve xyz", Unknown("/agent approve xyz")),
-        ("/agent approve 012", Unknown("/agent approve 012")), ("/agent retry a b", Unknown("/agent retry a b")),
+        ("/agent approve 012", NoHash("012")), ("/agent retry a b", Unknown("/agent retry a b")),
     ],
 )  # fmt: skip
 def test_command_alone_is_read_and_is_no_message(line: str, command: Command) -> None:

@@ -86,7 +86,7 @@ def test_githubs_example_of_a_label_starts_only_for_a_label_that_is_ours() -> No
 @pytest.mark.parametrize(
     "action",
     [
-        "opened", "edited", "reopened", "locked", "unlocked", "assigned", "unassigned", "pinned", "unpinned",
+        "opened", "edited", "reopened", "locked", "assigned", "unassigned", "pinned", "unpinned",
         "milestoned", "demilestoned", "typed", "untyped", "teleported", None,
     ],
 )  # fmt: skip

@@ -30,6 +30,7 @@ from worker.effects import Effects
 from worker.engine import Engine
 from worker.intake import Intake
 from worker.parts import Parts
+from worker.supervise.sandboxes import SandboxRounds
 
 LABEL = "agent:quick"
 
@@ -133,6 +134,7 @@ class Bench:
             owed = await list_due_effects(session, self.clock())
             due = await list_due(session, self.clock())
         await self.take_in()
+        await SandboxRounds(self.parts).look()
         for effect_id in owed:
             await effects.perform(effect_id)
         for spec_id in due:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from app.db.models import Phase, Spec
-from app.domain.states import Flow, MessageState, PhaseState, SpecState
+from app.db.models import Phase, Spec, Task
+from app.domain.states import Flow, MessageState, PhaseState, SpecState, TaskState
 from sandbox_payload.wire import MessageType
 from sandbox_payload.wire.plan import PhaseName
+from tests.worker import planning
 from tests.worker.bench import Bench
 from tests.worker.test_comments import contents, messages, reactions, replies, say
 from tests.worker.test_life import start
@@ -162,9 +163,10 @@ async def test_command_added_by_an_edit_counts_once(bench: Bench) -> None:
     ("line", "reply"),
     [
         ("/agent status", "being built"), ("/agent help", "`/agent approve`"), ("/agent", "`/agent approve`"),
-        ("/agent dance", "I don't know"), ("/agent base", "I don't know"), ("/agent pause", "not available"),
-        ("/agent resume", "not available"), ("/agent base main", "not available"), ("/agent retry", "at work now"),
-        ("/agent retry t1", "single task"), ("/agent stop\n/agent status", "being stopped"),
+        ("/agent dance", "I don't know"), ("/agent base", "I don't know"), ("/agent resume", "not paused"),
+        ("/agent approve abc", "6 to 64"), ("/agent base main", "made already"),
+        ("/agent base a..b", "not a name"), ("/agent base nowhere", "no branch nowhere"), ("/agent retry", "at work now"),
+        ("/agent retry t1", "at work now"), ("/agent stop\n/agent status", "being stopped"),
     ],
 )  # fmt: skip
 async def test_command_that_tells_or_can_not_be_done_gets_one_short_reply(
@@ -267,3 +269,62 @@ async def test_retry_after_the_label_was_removed_says_that_it_has_to_be_set_agai
     await hear(bench)
     assert (await bench.spec()).state is SpecState.CANCELLED
     assert ["Set the label again" in text for text in replies(bench, number)] == [True]
+
+
+@pytest.mark.parametrize(("key", "again"), [("t1", ["T1", "T2", "END"]), ("T2", ["T2", "END"])])
+async def test_retry_of_a_task_does_that_one_again_and_what_depends_on_it(
+    bench: Bench, key: str, again: list[str]
+) -> None:
+    number = await fail(bench)
+    needs = {"T1": [], "T2": ["T1"], "T3": [], "END": ["T2", "T3"]}
+    async with bench.db.write() as session:
+        first = (await session.scalars(select(Task))).one()
+        for at, (name, depends_on) in enumerate(needs.items()):
+            row = first if name == "T1" else Task(id=f"task_{name}", spec_id=first.spec_id, attempts=1)
+            row.key, row.position, row.title, row.description = name, at, name, ""
+            row.detail, row.state = {"depends_on": depends_on}, TaskState.COMPLETED
+            row.created_at = row.updated_at = bench.clock()
+            session.add(row)
+        first.state = TaskState.COMPLETED
+    comment = say(bench, number, f"/agent retry {key}")
+    await hear(bench)
+    assert (await bench.spec()).state is SpecState.QUEUED
+    async with bench.db.read() as session:
+        rows = (await session.scalars(select(Task).order_by(Task.position))).all()
+    assert [row.key for row in rows if row.state is TaskState.PENDING] == again
+    assert reactions(bench, comment) == ["+1"]
+
+
+async def test_retry_of_a_task_that_there_is_not_names_those_there_are(bench: Bench) -> None:
+    number = await fail(bench)
+    say(bench, number, "/agent retry t7")
+    await hear(bench)
+    assert (await bench.spec()).state is SpecState.FAILED
+    assert ["You can name `T1`" in text for text in replies(bench, number)] == [True]
+
+
+async def test_base_that_is_asked_for_before_the_branch_exists_is_where_it_starts(bench: Bench) -> None:
+    bench.github.create_branch(bench.name, "alice", "release/1.0")
+    number = bench.open_issue()
+    bench.label(number)
+    await bench.receive(bench.new_deliveries())
+    await bench.take_in()
+    comment = say(bench, number, "/agent base release/1.0")
+    await bench.receive(bench.new_deliveries())
+    await bench.take_in()
+    await bench.rest()
+    assert (await bench.spec()).base_branch == "release/1.0"
+    assert bench.github.pulls(bench.name)[0]["base"]["ref"] == "release/1.0"
+    assert ["from `release/1.0`" in text for text in replies(bench, number)] == [True]
+    assert reactions(bench, comment) == []
+
+
+async def test_base_that_is_asked_for_while_it_is_planned_is_where_the_branch_starts(bench: Bench) -> None:
+    bench.github.create_branch(bench.name, "alice", "release/1.0")
+    number = planning.start(bench)
+    await bench.rest()
+    say(bench, number, "/agent base release/1.0")
+    await bench.rest()
+    await planning.plan(bench)
+    assert bench.github.pulls(bench.name)[0]["base"]["ref"] == "release/1.0"
+    assert ["The plan was made on `main`" in text for text in replies(bench, number)] == [True]

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from app.db.messages import claim_waiting_messages, has_waiting_messages, list_messages, record_sent
+from app.db.messages import (
+    claim_waiting_messages,
+    has_waiting_messages,
+    list_messages,
+    record_acknowledged,
+    record_sent,
+)
 from app.db.models import Message, Task
 from app.db.sandboxes import move_sandbox
 from app.domain.ids import SandboxId
@@ -66,6 +72,29 @@ async def test_writers_comment_is_queued_for_the_running_agent_with_eyes(bench: 
     assert reactions(bench, comment) == reactions(bench, pull) == ["eyes"]
     assert replies(bench, number) == []
     assert [row.seq for row in await messages(bench)] == [1, 2]
+
+
+async def test_status_comment_lists_who_said_something_when_and_how_far_it_got(bench: Bench) -> None:
+    number = await start(bench)
+    comment = say(bench, number, "Use tabs.")
+    await bench.rest()
+    say(bench, number, "And tests.", by="alice")
+    await bench.rest()
+    await bench.pass_time(30)
+    first, second = [
+        line for line in bench.status(number).splitlines() if "the agent" in line and "UTC" in line
+    ]
+    assert first.startswith("- carol, [")
+    assert f"#issuecomment-{comment}): waits for the agent" in first
+    assert second.startswith("- alice, ")
+    await poll(bench)
+    sandbox_id = SandboxId(bench.sandboxes.newest.sandbox_id)
+    async with bench.db.write() as session:
+        row = (await messages(bench))[0]
+        await record_acknowledged(session, sandbox_id, row.id, bench.clock())
+    await bench.pass_time(60)
+    assert f"#issuecomment-{comment}): taken in" in bench.status(number)
+    assert "on its way to the agent" in bench.status(number)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))

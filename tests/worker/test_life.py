@@ -37,6 +37,7 @@ async def finish(bench: Bench, number: int) -> None:
 async def test_labeled_issue_ends_in_one_ready_pull_request_and_then_rests(bench: Bench) -> None:
     number = await start(bench)
     await finish(bench, number)
+    await bench.pass_time(660, 330)  # that no check has started is mentioned
     before = len(bench.writes())
     await bench.pass_time(3600, 600)
     assert len(bench.writes()) == before
@@ -78,9 +79,9 @@ async def test_sandbox_lost_three_times_is_told_once_with_the_reason(bench: Benc
 async def test_sandbox_without_heartbeat_is_stopped_and_replaced(bench: Bench) -> None:
     await start(bench)
     first = bench.sandboxes.newest.name
-    await bench.pass_time(110)
+    await bench.pass_time(80)
     assert bench.sandboxes.stops == []
-    await bench.pass_time(60)
+    await bench.pass_time(90)
     assert bench.sandboxes.stops == [first]
     assert len(bench.sandboxes.orders) == 2
 

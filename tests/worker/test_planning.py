@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from app.db.retries import record_retry
 from app.db.sandboxes import set_sandbox
-from app.db.specs import record_retry
 from app.db.tasks import move_task
 from app.domain.states import PhaseState, SandboxState, SpecState, TaskState
 from tests.worker.bench import Bench

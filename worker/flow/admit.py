@@ -10,10 +10,12 @@ from app.domain.errors import Denied, Gone, Refused
 from app.domain.gitflow import base_candidates, branch_kind
 from app.domain.ids import IssueNumber, UserId
 from app.domain.labels import carries_label
-from app.domain.notices import ARCHIVED, CANCEL_TEXTS, EMPTY_REPOSITORY, LABELER_LOST, NO_BASE, NO_MODEL
+from app.domain.notices import ARCHIVED, CANCEL_TEXTS, EMPTY_REPOSITORY, LABELER_LOST, NO_BASE
 from app.domain.ports import Branch, Repository, User
 from app.domain.states import SpecState
 from app.domain.view import Outcome
+from worker.flow.adopt import take_up_head
+from worker.flow.model_key import has_model_key, no_model_key
 from worker.flow.repo_settings import take_settings
 from worker.step import Step
 
@@ -30,7 +32,7 @@ async def run(step: Step) -> datetime:
     )
     if stop is not None:
         return await step.end(SpecState.CANCELLED, Outcome.CANCELLED, CANCEL_TEXTS[stop])
-    problem = _reason_to_refuse(step, repository, labeler_may_write=labeler_may_write)
+    problem = await _reason_to_refuse(step, repository, labeler_may_write=labeler_may_write)
     if problem is not None:
         return await step.end(SpecState.FAILED, Outcome.FAILED, problem)
     try:
@@ -84,17 +86,19 @@ async def _labeler_may_write(step: Step) -> bool:
     return (await step.parts.github.fetch_permission(step.repo, labeler)).may_write
 
 
-def _reason_to_refuse(step: Step, repository: Repository, *, labeler_may_write: bool) -> str | None:
+async def _reason_to_refuse(step: Step, repository: Repository, *, labeler_may_write: bool) -> str | None:
     if repository.archived or repository.disabled:
         return ARCHIVED
     if not labeler_may_write:
         return LABELER_LOST.format(login=step.spec.labeler_login)
-    return None if step.parts.model_ready else NO_MODEL
+    return None if await has_model_key(step) else no_model_key(step)
 
 
 def _candidates(step: Step, repository: Repository) -> list[str]:
     kind = branch_kind(step.spec.issue_labels)
-    return base_candidates(kind, repository.default_branch, configured=step.settings.base)
+    return base_candidates(
+        kind, repository.default_branch, asked=step.spec.base_asked, configured=step.settings.base
+    )
 
 
 async def _find_base(step: Step, repository: Repository) -> Branch | None:
@@ -108,16 +112,21 @@ async def _find_base(step: Step, repository: Repository) -> Branch | None:
 
 
 async def _branch_still_there(step: Step) -> bool:
-    """Of a spec that is tried again: its branch, if it stands where we left it and nobody closed its pull request."""
+    """Of a spec that is tried again: its branch, if nobody closed its pull request, with what people pushed since;
+    before there was one, if it stands where we left it.
+    """
     spec, github = step.spec, step.parts.github
     if spec.branch is None or spec.head_sha is None:
         return False
     try:
         found = await github.fetch_branch(step.repo, spec.branch)
-        if found is None or found.sha != spec.head_sha:
+        if found is None:
             return False
-        return (
-            spec.pull_number is None or (await github.fetch_pull(step.repo, spec.pull_number)).state == "open"
-        )
+        if spec.pull_number is None:
+            return found.sha == spec.head_sha
+        if (await github.fetch_pull(step.repo, spec.pull_number)).state != "open":
+            return False
+        await take_up_head(step)
+        return True
     except (Gone, Denied):
         return False

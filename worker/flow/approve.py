@@ -8,6 +8,7 @@ from app.domain.states import SpecState
 from worker.flow.let_go import let_go
 from worker.flow.plan_comment import tell_plan
 from worker.flow.review import look_after
+from worker.flow.sub_issues import owe_sub_issues
 from worker.step import SLOW, Step
 
 LOOK_S = 5.0
@@ -33,5 +34,6 @@ async def begin_work(step: Step) -> datetime:
     for sandbox in step.sandboxes:
         if sandbox.task_id is None and sandbox.removed_at is None:
             await let_go(step, sandbox, "planned")
-    await step.save(state=SpecState.IMPLEMENTING)
+    async with step.saving(state=SpecState.IMPLEMENTING) as session:
+        await owe_sub_issues(step, session)
     return step.again()

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import structlog
+
 from app.db.models import Sandbox
-from app.db.sandboxes import move_sandbox, set_sandbox
+from app.db.sandboxes import find_artifact, move_sandbox, set_sandbox
+from app.db.wrap_up import withdraw_wrap_up, wrap_up_id
 from app.domain.errors import Denied, Gone
-from app.domain.notices import CANCEL_TEXTS
+from app.domain.notices import CANCEL_TEXTS, KEPT
 from app.domain.ports import SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
+from sandbox_payload.wire import ArtifactName
+from worker.flow.merged import end_merged
 from worker.flow.rescue import rescue_checkpoint
+from worker.flow.wrap_up import is_wrapping_up
 from worker.step import Step
 
-GRACE_S = 30.0
+log = structlog.get_logger("worker.cancel")
+
+GRACE_S = 20.0
+"""For what the sandbox itself does at its end: commit what is left, hand it over."""
+WITHOUT_A_PUSH = frozenset({"access_lost", "archived"})
 
 
 async def run(step: Step) -> datetime:
     spec = step.spec
     if await _merged(step):
-        return await step.end(SpecState.COMPLETED, Outcome.DONE, "")
-    for sandbox in step.sandboxes:
-        if sandbox.state in SANDBOX_LIVE and not await _ended(step, sandbox):
-            return step.later(0.5)
+        return await end_merged(step)
+    live = [sandbox for sandbox in step.sandboxes if sandbox.state in SANDBOX_LIVE]
+    # All of them at once: each has its own 30 s.
+    ended = [await _ended(step, sandbox) for sandbox in live]
+    if not all(ended):
+        return step.later(0.5)
     reason = spec.cancel_reason or ""
     detail = CANCEL_TEXTS.get(reason, reason)
     if spec.head_sha != spec.start_sha:
@@ -34,10 +46,10 @@ async def run(step: Step) -> datetime:
 
 async def _merged(step: Step) -> bool:
     """Merging often closes the issue first: the pull request's live state decides."""
-    if step.spec.pull_number is None or step.spec.cancel_reason == "access_lost":
-        return False
     if step.spec.pull_state == "merged":
         return True
+    if step.spec.pull_number is None or step.spec.cancel_reason == "access_lost":
+        return False
     try:
         return (await step.parts.github.fetch_pull(step.repo, step.spec.pull_number)).merged
     except (Gone, Denied):
@@ -45,11 +57,13 @@ async def _merged(step: Step) -> bool:
 
 
 async def _ended(step: Step, sandbox: Sandbox) -> bool:
-    """Ask once, wait for the grace, then take it down. True when it has ended and its work is safe."""
+    """Tell the agent, give it time, ask for the end, take it down. True when it has ended and its work is safe."""
     now, provider = step.now(), step.parts.sandboxes
     sight = await provider.fetch_sight(sandbox.provider_name)
     alive = sight.status in {SandboxStatus.RUNNING, SandboxStatus.CREATING}
     if alive and sandbox.stop_asked_at is None:
+        if await is_wrapping_up(step, sandbox, sight.status):
+            return False
         # Asked first, recorded after: the other way round a kill in between would leave it unasked until the grace is over.
         crashpoint("stop.before")
         await provider.ensure_stopped(sandbox.provider_name, GRACE_S)
@@ -65,9 +79,26 @@ async def _ended(step: Step, sandbox: Sandbox) -> bool:
         crashpoint("delete.before")
         await provider.ensure_deleted(sandbox.provider_name)
         crashpoint("delete.after")
-    if step.spec.cancel_reason != "access_lost":
-        await rescue_checkpoint(step, sandbox)
+    await _save_work(step, sandbox)
     async with step.saving() as session:
         await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now, reason="cancelled")
+        if step.spec.cancel_asked_at is not None:
+            await withdraw_wrap_up(session, wrap_up_id(sandbox.id, step.spec.cancel_asked_at))
     sandbox.state = SandboxState.COMPLETED
     return True
+
+
+async def _save_work(step: Step, sandbox: Sandbox) -> None:
+    """Onto the branch; where GitHub takes nothing any more it stays on the server, and that is said."""
+    if step.spec.cancel_reason not in WITHOUT_A_PUSH:
+        try:
+            await rescue_checkpoint(step, sandbox)
+            return
+        except (Gone, Denied) as refused:
+            if isinstance(refused, Denied) and refused.reason == "credentials":
+                raise
+            log.warning("work.not_pushed", sandbox_id=sandbox.id, error=str(refused))
+    async with step.parts.db.read() as session:
+        kept = await find_artifact(session, sandbox.id, ArtifactName.CHECKPOINT.value)
+    if kept is not None:
+        await step.add_note(KEPT.format(spec_id=step.spec.id))

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from app.db.models import Sandbox
+from app.db.phases import record_follow_up
 from app.db.sandboxes import move_sandbox, set_sandbox
 from app.db.tasks import move_task, set_task_detail
 from app.domain.notices import CONFLICT, KEPT, NO_CHANGES, SAVED_BEFORE
@@ -16,10 +17,14 @@ from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
 from app.domain.view import Outcome
 from app.git.merge import Conflicted
 from sandbox_payload.wire import ArtifactName, Manifest
-from worker.flow.follow import is_follow_up, set_aside
+from worker.flow.adopt import deal_with_no_branch, find_head
+from worker.flow.answer import owe_answers
+from worker.flow.follow import follow_up_item, is_follow_up, set_aside
 from worker.flow.let_go import let_go
-from worker.flow.lost import MAX_ATTEMPTS
+from worker.flow.lost import interruption, take_interrupted
+from worker.flow.model_key import key_trouble
 from worker.flow.rescue import rescue_checkpoint
+from worker.flow.sub_issues import owe_sub_issue_end
 from worker.flow.take_result import Taken, find_manifest, take_result
 from worker.step import Step
 
@@ -44,6 +49,8 @@ async def run(step: Step) -> datetime:
     await _note_start(step, sandbox)
     taken = await take_result(step, sandbox, ArtifactName.RESULT, manifest)
     if isinstance(taken.decision, PushRefused):
+        if taken.decision.code == "moved" and await find_head(step) is None:
+            return await deal_with_no_branch(step)
         return await _refused(step, sandbox, manifest, taken)
     if isinstance(taken.decision, Conflicted):
         return await _conflicted(step, sandbox, manifest, taken.decision.paths)
@@ -53,10 +60,13 @@ async def run(step: Step) -> datetime:
         values["head_sha"] = taken.pushed
         if in_review:
             values["pull_ready_at"] = None  # publish looks after the new head
+    interrupted = None if in_review else interruption(sandbox, manifest)
+    if interrupted is not None:
+        return await take_interrupted(step, sandbox, manifest, values, interrupted)
     if manifest.status == "cancelled" and not in_review:
         return await _interrupted(step, sandbox, manifest, values)
     failed = manifest.status == "failed" and not in_review
-    await _record(step, sandbox, manifest, values, failed=failed)
+    await _record(step, sandbox, manifest, taken, values, failed=failed)
     for note in taken.decision.notes if isinstance(taken.decision, Accepted) else ():
         await step.add_note(note)
     return step.again() if in_review else await _go_on(step, sandbox, manifest, taken, failed=failed)
@@ -67,7 +77,7 @@ async def _go_on(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Taken,
     untouched = step.spec.head_sha == step.spec.start_sha
     if failed:
         tail = "" if untouched else " What it had done by then is on the branch."
-        text = failure_text(manifest, step.parts.secrets)
+        text = key_trouble(step, sandbox) or failure_text(manifest, step.parts.secrets)
         if is_follow_up(step.task):
             return await set_aside(step, text + tail)
         return await step.end(SpecState.FAILED, Outcome.FAILED, _of_task(step) + text + tail)
@@ -91,7 +101,7 @@ async def _note_start(step: Step, sandbox: Sandbox) -> None:
 
 
 async def _record(
-    step: Step, sandbox: Sandbox, manifest: Manifest, values: dict[str, object], *, failed: bool
+    step: Step, sandbox: Sandbox, manifest: Manifest, taken: Taken, values: dict[str, object], *, failed: bool
 ) -> None:
     """That this round has been dealt with, and what the task came to."""
     summary = redact(manifest.summary, step.parts.secrets)
@@ -109,8 +119,11 @@ async def _record(
             detail = _with_findings(step, manifest)
             await move_task(session, step.task.id, target, now, summary=summary, reason=reason, detail=detail)
             step.task.state, step.task.summary, step.task.detail = target, summary, detail
+            if target is TaskState.COMPLETED:
+                await owe_sub_issue_end(step, session)
         elif manifest.evidence:
             await set_task_detail(session, step.task.id, _with_findings(step, manifest), now)
+        await owe_answers(step, session, sandbox, manifest, taken)
 
 
 def _with_findings(step: Step, manifest: Manifest) -> dict[str, Any]:
@@ -153,7 +166,9 @@ async def _conflicted(step: Step, sandbox: Sandbox, manifest: Manifest, paths: t
     """
     shown = [sanitize_line(path, 200) for path in paths]
     task = step.task
-    again = task.state is TaskState.RUNNING and task.attempts < MAX_ATTEMPTS
+    again = task.state is TaskState.RUNNING and task.attempts < step.parts.limits.max_attempts
+    if task.state is not TaskState.RUNNING:
+        return await _conflicted_later(step, sandbox, manifest, shown)
     async with step.saving() as session:
         now = step.now()
         await set_sandbox(
@@ -169,7 +184,21 @@ async def _conflicted(step: Step, sandbox: Sandbox, manifest: Manifest, paths: t
         await let_go(step, sandbox, "conflict")
         return step.again()
     text = CONFLICT.format(paths="\n".join(f"- `{path}`" for path in shown), spec_id=step.spec.id)
+    if is_follow_up(task):
+        return await set_aside(step, text)
     return await step.end(SpecState.FAILED, Outcome.FAILED, _of_task(step) + text)
+
+
+async def _conflicted_later(step: Step, sandbox: Sandbox, manifest: Manifest, shown: list[str]) -> datetime:
+    """A later round of work that is done already met what a person pushed: one more task, in the same session."""
+    await let_go(step, sandbox, "conflict")  # first: after a crash the result is still there to be collected
+    async with step.saving(state=SpecState.IMPLEMENTING, pull_ready_at=None) as session:
+        now = step.now()
+        await set_sandbox(
+            session, sandbox.id, now, collected_round=manifest.round, session_id=manifest.session_id
+        )
+        await record_follow_up(session, step.spec.id, follow_up_item(step, shown), now)
+    return step.again()
 
 
 def failure_text(manifest: Manifest, secrets: tuple[str, ...]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from app.db.messages import give_up_messages
 from app.db.models import Task
@@ -11,6 +12,8 @@ from app.db.tasks import move_task
 from app.domain.notices import FOLLOW_UP_FAILED
 from app.domain.plan import FOLLOW_UP
 from app.domain.states import SpecState, TaskState
+from worker.flow.answer import owe_failed_answers
+from worker.flow.rounds import are_used_up, ask_to_go_on
 from worker.step import Step
 
 
@@ -18,9 +21,18 @@ async def run(step: Step) -> datetime:
     """In review → implementing. What was said waits for the sandbox of the new task, and is handed to it when its row
     is made.
     """
-    spec = step.spec
+    if are_used_up(step):
+        return await ask_to_go_on(step)
+    async with step.saving(state=SpecState.IMPLEMENTING, pull_ready_at=None) as session:
+        if not any(goes_on(task) and task.state is TaskState.PENDING for task in step.tasks):
+            step.tasks.append(await record_follow_up(session, step.spec.id, follow_up_item(step), step.now()))
+    return step.again()
+
+
+def follow_up_item(step: Step, conflict: list[str] | None = None) -> dict[str, Any]:
+    """`conflict`: the paths in which the newest round and what a person pushed can't be put together."""
     number = sum(is_follow_up(task) for task in step.tasks) + 1
-    item = {
+    item: dict[str, Any] = {
         "id": f"F{number}",
         "title": "Follow what was said about the result",
         "description": "What people said after the work was ready for review.",
@@ -31,13 +43,18 @@ async def run(step: Step) -> datetime:
         "depends_on": [],
         "estimate_hours": 1.0,
     }
-    async with step.saving(state=SpecState.IMPLEMENTING, pull_ready_at=None) as session:
-        step.tasks.append(await record_follow_up(session, spec.id, item, step.now()))
-    return step.again()
+    if conflict is not None:
+        item |= {"title": "Bring the result together with what was pushed", "conflict": conflict}
+    return item
 
 
 def is_follow_up(task: Task) -> bool:
     return task.detail.get("kind") == FOLLOW_UP
+
+
+def goes_on(task: Task) -> bool:
+    """It stands for a round on finished work that a pause cut short."""
+    return bool(task.detail.get("goes_on"))
 
 
 async def set_aside(step: Step, text: str) -> datetime:
@@ -45,6 +62,7 @@ async def set_aside(step: Step, text: str) -> datetime:
     async with step.saving(notes=[*step.spec.notes, FOLLOW_UP_FAILED.format(reason=text)]) as session:
         await move_task(session, step.task.id, TaskState.FAILED, step.now())
         if step.sandbox is not None:
+            await owe_failed_answers(step, session, step.sandbox, text)
             await give_up_messages(session, step.sandbox.id)
     step.task.state = TaskState.FAILED
     return step.again()

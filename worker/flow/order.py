@@ -65,7 +65,7 @@ async def make_order(step: Step, sandbox: Sandbox) -> SandboxOrder:
         sandbox_id=SandboxId(sandbox.id), name=sandbox.provider_name, labels=labels, environment=environment,
         inputs=inputs, token=sandbox_token(step.parts.token_key, sandbox.id),
         mirror=mirror_path(step.parts, spec.repo_id), branch=brief.branch, start_sha=sandbox.start_sha,
-        agent_config_sha=spec.base_sha or sandbox.start_sha, memory_gb=settings.memory_gb, cpu=settings.cpu,
+        agent_config_sha=spec.base_sha or sandbox.start_sha, memory_gb=sandbox.memory_gb or settings.memory_gb, cpu=settings.cpu,
         disk_gb=settings.disk_gb, time_limit_s=limits.task_timeout_s + limits.idle_s + DEADLINE_MARGIN_S,
         allow_hosts=limits.allow_hosts,
     )  # fmt: skip
@@ -132,6 +132,8 @@ def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, *, resumed: bool) -
         )  # fmt: skip
     if step.task.detail.get("conflict"):
         return render_conflict(step.view, step.task.title, step.task.detail["conflict"])
+    if step.task.detail.get("goes_on"):
+        return render_continue(step.view)
     if step.task.detail.get("kind") == FOLLOW_UP:
         return render_follow_up(step.view)
     if resumed:

@@ -24,7 +24,9 @@ from sandbox_payload.wire import EventType, Manifest
 from sandbox_payload.wire.gates import find_faults
 from sandbox_payload.wire.plan import AGENT_PHASES, PhaseName
 from worker.flow.collect import failure_text
+from worker.flow.lost import interruption, pause_s, plan_interrupted
 from worker.flow.mirror import mirror_ready
+from worker.flow.model_key import key_trouble
 from worker.flow.take_result import find_manifest
 from worker.mirrors import mirror_path
 from worker.step import Step
@@ -162,8 +164,13 @@ async def _go_on(
             phase=failed.name, attempts=failed.attempts, reasons=_as_list(failed.findings)
         )
         return await _fail(step, text)
+    if manifest is not None and (due_at := await _interrupted(step, manifest)) is not None:
+        return due_at
     if manifest is not None and manifest.status == "failed":
-        return await _fail(step, PLANNING_FAILED.format(reason=failure_text(manifest, step.parts.secrets)))
+        sandbox = step.planning_sandbox
+        reason = key_trouble(step, sandbox) if sandbox is not None else None
+        text = PLANNING_FAILED.format(reason=reason or failure_text(manifest, step.parts.secrets))
+        return await _fail(step, text)
     ready = all(phases[name].state is PhaseState.COMPLETED for name in AGENT_PHASES)
     synced = phases[PhaseName.SYNC].state is PhaseState.COMPLETED
     if ready and synced and manifest is not None and manifest.round > 1 and manifest.summary:
@@ -178,6 +185,18 @@ async def _go_on(
     if manifest is None and _is_at_it(step.planning_sandbox):
         return step.later(LOOK_S)  # one phase was revised; the agent is asked for those that no longer fit
     return await _fail(step, SYNC_FAILED.format(reasons=_as_list([str(one) for one in report.findings])))
+
+
+async def _interrupted(step: Step, manifest: Manifest) -> datetime | None:
+    """The agent was killed, or stopped for something that was wrong: another sandbox goes on where it was."""
+    sandbox = step.planning_sandbox
+    reason = interruption(sandbox, manifest) if sandbox is not None else None
+    if sandbox is None or reason is None or all(name.value in step.outputs for name in AGENT_PHASES):
+        return None
+    text = await plan_interrupted(step, sandbox, reason)
+    if text is None:
+        return step.later(pause_s(step.spec.plan_attempts))
+    return await _fail(step, PLANNING_FAILED.format(reason=text))
 
 
 def _as_list(reasons: list[str]) -> str:

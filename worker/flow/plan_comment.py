@@ -33,7 +33,7 @@ async def tell_plan(step: Step, whole: str) -> None:
         changes=changes,
         approval_awaited=step.approval_required and not approved,
         approved_by=(spec.approved_by or "") if approved else "",
-        approved_label=step.parts.labels.approved,
+        approved_label=step.labels.approved,
     )
     crashpoint("plan_comment.before")
     with writing(Urgency.WORK):

@@ -10,6 +10,7 @@ from app.domain.sanitize import escape_markdown
 from app.domain.states import SpecState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
+from worker.flow.merged import end_merged
 from worker.step import Step
 from worker.tell import tell_check
 
@@ -19,7 +20,7 @@ async def run(step: Step) -> datetime:
     number = spec.pull_number or 0
     pull = await github.fetch_pull(step.repo, number)
     if pull.merged:
-        return await step.end(SpecState.COMPLETED, Outcome.DONE, "")
+        return await end_merged(step)
     if pull.state == "closed":
         return await step.end(SpecState.CANCELLED, Outcome.CANCELLED, PULL_CLOSED)
     if spec.outcome != Outcome.DONE:
@@ -32,9 +33,10 @@ async def run(step: Step) -> datetime:
     if spec.state is not SpecState.IN_REVIEW:
         await step.save(state=SpecState.IN_REVIEW)
     await tell_check(step)
-    crashpoint("ready.before")
-    await github.ensure_pull_ready(step.repo, pull)
-    crashpoint("ready.after")
+    if spec.review_asked_at is None:  # after that a draft is a person's wish
+        crashpoint("ready.before")
+        await github.ensure_pull_ready(step.repo, pull)
+        crashpoint("ready.after")
     if spec.review_asked_at is None:
         crashpoint("review_request.before")
         asked = await github.ensure_review_requested(step.repo, number, spec.labeler_login)

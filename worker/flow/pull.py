@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from app.domain.errors import Gone
+from app.domain.errors import Gone, Refused
 from app.domain.notices import NO_DRAFT
 from app.domain.render_pull import TEMPLATE_DIRECTORIES, find_template, render_pull_body, render_pull_title
 from app.observability.crashpoints import crashpoint
+from worker.flow.adopt import deal_with_no_branch, find_head
 from worker.step import Step
 from worker.tell import tell_check
 
@@ -16,13 +17,18 @@ async def run(step: Step) -> datetime:
     spec = step.spec
     template = await _fetch_template(step)
     crashpoint("open_pull.before")
-    pull = await step.parts.github.ensure_pull(
-        step.repo,
-        head=spec.branch or "",
-        base=spec.base_branch or "",
-        title=render_pull_title(step.view),
-        body=render_pull_body(step.view, template),
-    )
+    try:
+        pull = await step.parts.github.ensure_pull(
+            step.repo,
+            head=spec.branch or "",
+            base=spec.base_branch or "",
+            title=render_pull_title(step.view),
+            body=render_pull_body(step.view, template),
+        )
+    except Refused:
+        if await find_head(step) is not None:
+            raise
+        return await deal_with_no_branch(step)
     crashpoint("open_pull.after")
     await step.save(
         pull_number=pull.number, pull_node_id=pull.node_id, pull_url=pull.html_url, pull_state="open"

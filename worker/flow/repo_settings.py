@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.domain.errors import Gone
@@ -16,6 +16,8 @@ from app.domain.repo_settings import (
     parse_settings,
 )
 from worker.step import Step
+
+ALIKE = "`labels` gives two of the labels one name; each of the four needs a name of its own"
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,9 @@ async def take_settings(step: Step, default_branch: str) -> TakenSettings | str:
     parsed = parse_settings(text) if text is not None else RepoSettings()
     if isinstance(parsed, SettingsFaults):
         return BAD_SETTINGS.format(path=SETTINGS_PATH, faults=describe_faults(parsed))
+    names = parsed.labels.model_dump(exclude_none=True)
+    if names and step.parts.labels.renamed(names) == step.parts.labels != replace(step.parts.labels, **names):
+        return BAD_SETTINGS.format(path=SETTINGS_PATH, faults=f"- {ALIKE}")
     limits = step.parts.limits
     effective, notes = limit_settings(parsed, limits.operator, limits.models)
     return TakenSettings(effective.model_dump(mode="json"), sha, notes)

@@ -20,16 +20,18 @@ from app.domain.result_policy import (
     decide_result,
 )
 from app.domain.sanitize import sanitize_line
-from app.git.diff import render_patch
+from app.git.diff import list_changed_paths, render_patch
 from app.git.merge import Conflicted, merge_result
 from app.git.result import Expected, open_result
 from app.git.rewrite import rewrite_authors
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName, Manifest
+from worker.flow.adopt import take_up_head
 from worker.flow.mirror import mirror_ready
 from worker.step import Step
 
 PATIENCE_S = 15.0
+FILES_SHOWN = 50
 PATCH_BYTES = 20_000
 """How much of a refused result's diff is folded into the status comment."""
 
@@ -43,6 +45,8 @@ class Taken:
     decision: Accepted | NoChanges | PushRefused | Conflicted
     pushed: str | None = None
     patch: str = ""
+    files: tuple[str, ...] = ()
+    """What the push changed, as far as it is shown to people."""
 
 
 async def take_result(step: Step, sandbox: Sandbox, name: ArtifactName, manifest: Manifest | None) -> Taken:
@@ -52,7 +56,9 @@ async def take_result(step: Step, sandbox: Sandbox, name: ArtifactName, manifest
     Running it again gives the same commits, so a push that happened before a crash is recognised. Raises RetryAt while
     the repository is being fetched.
     """
-    if sandbox.start_sha != step.spec.head_sha and len(step.tasks) > 1:
+    spec = step.spec
+    theirs = spec.head_sha not in {spec.push_sha, spec.start_sha}
+    if sandbox.start_sha != spec.head_sha and (theirs or len(step.tasks) > 1):
         await _fetch_head(step)
     quarantine = step.parts.home / "quarantine" / f"{sandbox.id}-{name.value}"
     bundle = quarantine.with_suffix(".bundle-in")
@@ -113,17 +119,31 @@ async def _take(
     new_head = merged.sha
     if spec.push_sha != new_head:
         await step.save(push_sha=new_head)
-    crashpoint("push.before")
+    before = spec.head_sha or sandbox.start_sha
+    files = await list_changed_paths(quarantine, before, new_head, FILES_SHOWN)
     try:
-        pushed = await step.parts.github.ensure_pushed(
-            step.repo, quarantine, new_head, spec.branch or "", spec.head_sha or ""
-        )
+        pushed = await _push(step, quarantine, new_head)
     except Refused as refused:
         secret = refused.code == "secret"
         patch = "" if secret else await _patch(quarantine, facts.start_sha, facts.head_sha)
         return Taken(PushRefused(refused.code or "rejected", str(refused)), patch=patch)
+    return Taken(decision, pushed=pushed, files=files)
+
+
+async def _push(step: Step, quarantine: Path, sha: str) -> str:
+    """Raises RetryAt when somebody else pushed meanwhile: then the result is merged onto theirs first."""
+    spec = step.spec
+    crashpoint("push.before")
+    try:
+        pushed = await step.parts.github.ensure_pushed(
+            step.repo, quarantine, sha, spec.branch or "", spec.head_sha or ""
+        )
+    except Refused as refused:
+        if refused.code == "moved" and await take_up_head(step):
+            raise RetryAt("somebody else pushed meanwhile", step.later(0.2)) from None
+        raise
     crashpoint("push.after")
-    return Taken(decision, pushed=pushed)
+    return pushed
 
 
 def _key_of(step: Step, sandbox: Sandbox) -> str:

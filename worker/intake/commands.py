@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -12,25 +11,28 @@ from app.db import specs
 from app.db.approvals import record_approval
 from app.db.messages import NewMessage, list_live_sandboxes_of, record_message
 from app.db.models import Spec
+from app.db.pauses import record_pause, record_resume
+from app.db.retries import record_retry
 from app.domain.commands import (
     Approve,
     Base,
     Command,
     Help,
+    NoHash,
     Pause,
     Resume,
     Retry,
     Status,
     Stop,
     Unknown,
-    words_of,
 )
 from app.domain.errors import RetryAt
 from app.domain.ids import SandboxId
 from app.domain.replies import (
     INTERRUPT,
-    NO_TASK_RETRY,
-    NOT_YET,
+    NO_HASH,
+    NOT_PAUSED,
+    NOTHING_TO_PAUSE,
     NOTHING_TO_STOP,
     Approval,
     Facts,
@@ -43,8 +45,7 @@ from app.domain.replies import (
 )
 from app.domain.states import SPEC_LIVE
 from sandbox_payload.wire import MessageType
-
-_TASK = re.compile(r"t[0-9]{1,4}")
+from worker.intake.base import set_base
 
 
 @dataclass
@@ -59,6 +60,8 @@ class Asked:
     replies: list[str] = field(default_factory=list)
     rings: list[str] = field(default_factory=list)
     """Sandboxes whose poll is to be woken."""
+    bases: frozenset[str] = frozenset()
+    """Of the branches that the comment names as a base, those that exist."""
     obeyed: bool = False
     """A command was carried out, which a 👍 says."""
 
@@ -74,6 +77,7 @@ def facts_of(spec: Spec) -> Facts:
         plan_url=spec.plan_comment_url or "",
         plan_hash=spec.plan_shown_hash or "",
         pull_number=spec.pull_number,
+        pausing=spec.pause_asked_at is not None,
     )
 
 
@@ -92,8 +96,12 @@ async def obey(asked: Asked, command: Command) -> None:
             asked.replies.append(render_help())
         case Unknown(line):
             asked.replies.append(render_unknown(line))
-        case Pause() | Resume() | Base():
-            asked.replies.append(NOT_YET.format(command=words_of(command).split(" ")[1], help=render_help()))
+        case NoHash(word):
+            asked.replies.append(NO_HASH.format(word=word))
+        case Pause() | Resume():
+            await _rest(asked, command)
+        case Base(branch):
+            asked.replies.append(await set_base(asked.session, asked.spec, branch, asked.bases, asked.now))
     await asked.reload()
 
 
@@ -115,17 +123,26 @@ async def _stop(asked: Asked, now: bool) -> None:
     asked.obeyed = True
     if not now:
         return
-    message = NewMessage(MessageType.INTERRUPT.value, INTERRUPT, asked.author_id)
+    message = NewMessage(MessageType.INTERRUPT.value, INTERRUPT, asked.author_id, author_login=asked.login)
     for sandbox_id in await list_live_sandboxes_of(asked.session, asked.spec.id):
         if await record_message(asked.session, SandboxId(sandbox_id), message, asked.now) is not None:
             asked.rings.append(sandbox_id)
 
 
+async def _rest(asked: Asked, command: Pause | Resume) -> None:
+    if isinstance(command, Pause):
+        done = await record_pause(asked.session, asked.spec.id, asked.login, asked.now)
+        refusal = NOTHING_TO_PAUSE
+    else:
+        done, refusal = await record_resume(asked.session, asked.spec.id, asked.now), NOT_PAUSED
+    if done:
+        asked.obeyed = True
+    else:
+        asked.replies.append(refusal.format(status=render_status_reply(facts_of(asked.spec))))
+
+
 async def _retry(asked: Asked, what: str | None) -> None:
-    if what is not None and _TASK.fullmatch(what):
-        asked.replies.append(NO_TASK_RETRY)
-        return
-    refused = await specs.record_retry(asked.session, asked.spec.id, asked.now, what)
+    refused = await record_retry(asked.session, asked.spec.id, asked.now, what)
     if refused is None:
         asked.obeyed = True
     elif refused.reason is RetryRefusal.ENDING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -27,16 +27,21 @@ from app.domain.replies import (
     ENDED_WELL,
     EYES,
     NO_WORK,
+    PAUSED_HEARD,
+    SAID_ENOUGH,
     THUMBS_UP,
     render_help,
 )
-from app.domain.sanitize import sanitize_text
+from app.domain.sanitize import escape_markdown, sanitize_text
 from app.domain.states import DeliveryState, SpecState
-from app.domain.triggers import CommentFacts, Happening, Said, moment_of
+from app.domain.triggers import A_BOT, CommentFacts, Happening, Said, moment_of
+from app.domain.trust import SAID_AT_MOST
 from worker.intake.addressed import owe_notice, repo_of
+from worker.intake.base import find_bases
 from worker.intake.commands import Asked, obey
 from worker.intake.message import deliver
 from worker.intake.permission import Permissions
+from worker.intake.who import bot_is_heard, has_said_enough, is_message
 from worker.parts import Parts
 from worker.verdict import Verdict, Write
 
@@ -75,7 +80,8 @@ async def hear(parts: Parts, permissions: Permissions, happening: Happening, sai
     hearing = await _find(parts, happening)
     if said.change == "deleted":
         return _withdraw(hearing)
-    old = await _why_old(hearing, said)
+    old = A_BOT.reason if said.by_bot and not bot_is_heard(hearing.spec, hearing.comment) else ""
+    old = old or await _why_old(hearing, said)
     if old:
         return Verdict("message", old, DeliveryState.IGNORED)
     parsed = await _parse(hearing.comment.body)
@@ -83,11 +89,16 @@ async def hear(parts: Parts, permissions: Permissions, happening: Happening, sai
         return Verdict("message", "no work of ours here", DeliveryState.IGNORED)
     comment = hearing.comment
     author = User(UserId(comment.author_id or 0), comment.author_login, comment.author_type)
-    if not await permissions.may_write(repo_of(happening), author):
+    if said.by_bot:
+        parsed = replace(parsed, commands=())  # it may speak to the agent, and to nobody else
+    elif not await permissions.may_write(repo_of(happening), author):
         return await _refuse(hearing, parsed)
     if hearing.spec is None:
         return _no_work(hearing, parsed) if parsed.commands else _nothing()
-    return _act(hearing, hearing.spec.id, parsed)
+    if hearing.heard is None and not is_message(hearing.spec, parsed, (await parts.identity()).slug):
+        return Verdict("message", "does not mention the App", DeliveryState.IGNORED)
+    bases = await find_bases(parts.github, repo_of(happening), parsed.commands)
+    return _act(hearing, hearing.spec.id, parsed, bases)
 
 
 def _nothing() -> Verdict:
@@ -181,7 +192,7 @@ def _no_work(hearing: Hearing, parsed: Comment) -> Verdict:
 # ---------------------------------------------------------------- who has
 
 
-def _act(hearing: Hearing, spec_id: str, parsed: Comment) -> Verdict:
+def _act(hearing: Hearing, spec_id: str, parsed: Comment, bases: frozenset[str]) -> Verdict:
     earlier = hearing.heard.commands if hearing.heard else ()
     fresh = _fresh(parsed.commands, earlier)
     verdict = Verdict("command" if fresh else "message")
@@ -196,7 +207,7 @@ def _act(hearing: Hearing, spec_id: str, parsed: Comment) -> Verdict:
         if spec is None:
             return
         verdict.spec_ids.append(spec_id)
-        asked = Asked(session, spec, comment.author_id or 0, comment.author_login, now)
+        asked = Asked(session, spec, comment.author_id or 0, comment.author_login, now, bases=bases)
         for command in fresh:
             await obey(asked, command)
         stops = any(isinstance(command, Stop) for command in parsed.commands)
@@ -221,15 +232,37 @@ def _fresh(commands: tuple[Command, ...], earlier: tuple[str, ...]) -> list[Comm
 
 async def _say(hearing: Hearing, asked: Asked, verdict: Verdict, text: str) -> None:
     comment_id, ended = hearing.comment.comment_id, asked.spec.state
-    told = f"{asked.spec.id}:{int(asked.spec.ended_at.timestamp()) if asked.spec.ended_at else 0}"
+    told = _moment(asked.spec.id, asked.spec.ended_at)
+    if text and await has_said_enough(asked.session, asked):
+        await _leave_out(hearing, asked, verdict)
+        return
     heard = await deliver(asked, comment_id, text)
     if heard and text:
         effect = await record_reaction(asked.session, hearing.repo_key, comment_id, EYES, asked.now)
         verdict.effect_ids += [effect] if effect else []
+    if text and asked.spec.pause_asked_at is not None:
+        await _notice(
+            hearing, verdict, f"paused:{_moment(asked.spec.id, asked.spec.pause_asked_at)}", PAUSED_HEARD
+        )(asked.session)
     if text and ended in {SpecState.COMPLETED, SpecState.CANCELLED}:
         # Said once for each end, however much is said there afterwards.
         body = ENDED if ended is SpecState.CANCELLED else ENDED_WELL.format(label=hearing.parts.labels.agent)
         await _notice(hearing, verdict, f"ended:{told}", body)(asked.session)
+
+
+async def _leave_out(hearing: Hearing, asked: Asked, verdict: Verdict) -> None:
+    """😕 on each comment that is too many, and one comment an hour that says why."""
+    effect = await record_reaction(
+        asked.session, hearing.repo_key, hearing.comment.comment_id, CONFUSED, asked.now
+    )
+    verdict.effect_ids += [effect] if effect else []
+    key = f"enough:{asked.author_id}:{hearing.number}:{int(asked.now.timestamp()) // 3600}"
+    text = SAID_ENOUGH.format(login=escape_markdown(asked.login), count=SAID_AT_MOST)
+    await _notice(hearing, verdict, key, text)(asked.session)
+
+
+def _moment(spec_id: str, at: datetime | None) -> str:
+    return f"{spec_id}:{int(at.timestamp()) if at else 0}"
 
 
 async def _answer(hearing: Hearing, asked: Asked, verdict: Verdict, part: str) -> None:

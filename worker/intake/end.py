@@ -54,6 +54,9 @@ async def note_pull(parts: Parts, happening: Happening, intent: PullEnded | Pull
         await specs.record_pull_state(session, spec.id, state, now)
         if state == "closed":
             await specs.record_cancel(session, spec.id, "pull_closed", now)
+        elif state == "merged":
+            # Before the agent is done as well, and whatever else the same merge lets GitHub tell.
+            await specs.record_cancel(session, spec.id, "pull_merged", now)
 
     verdict.writes.append(write)
     return verdict

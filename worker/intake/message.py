@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from app.db import specs
 from app.db.messages import (
     NewMessage,
     list_messages_of_comment,
@@ -14,6 +13,7 @@ from app.db.messages import (
     withdraw_message,
 )
 from app.db.models import Message
+from app.db.retries import record_retry
 from app.domain.errors import RetryAt
 from app.domain.replies import CORRECTION, RetryRefusal
 from app.domain.states import MessageState, SpecState
@@ -32,7 +32,11 @@ async def deliver(asked: Asked, comment_id: int, text: str) -> bool:
     if not content:
         return True
     message = NewMessage(
-        MessageType.USER_MESSAGE.value, content, author_id=asked.author_id, comment_id=comment_id
+        MessageType.USER_MESSAGE.value,
+        content,
+        author_id=asked.author_id,
+        comment_id=comment_id,
+        author_login=asked.login,
     )
     row = await record_message_of_spec(asked.session, asked.spec.id, message, asked.now)
     if row.sandbox_id is not None:
@@ -65,7 +69,7 @@ def _is_known(message: Message) -> bool:
 
 async def _take_up(asked: Asked) -> None:
     """Words on failed work are its answer. On cancelled work they wait: somebody had ended it on purpose."""
-    refused = await specs.record_retry(asked.session, asked.spec.id, asked.now)
+    refused = await record_retry(asked.session, asked.spec.id, asked.now)
     if refused is not None and refused.reason is RetryRefusal.ENDING:
         raise RetryAt("its end is still being told", asked.now + timedelta(seconds=1))
     await asked.reload()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import specs
+from app.db.retries import record_retry
 from app.domain.markers import notice_marker
 from app.domain.notices import NO_RETRY, render_no_retry
 from app.domain.replies import LABEL_GONE
@@ -45,7 +46,7 @@ async def rerun(parts: Parts, happening: Happening, app_id: int) -> Verdict:
     verdict = Verdict("retry", spec_ids=[spec.id])
 
     async def write(session: AsyncSession) -> None:
-        if await specs.record_retry(session, spec.id, parts.clock()) is not None:
+        if await record_retry(session, spec.id, parts.clock()) is not None:
             verdict.state, verdict.reason = DeliveryState.IGNORED, NOTHING_TO_RETRY
 
     verdict.writes.append(write)

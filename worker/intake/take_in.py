@@ -14,16 +14,23 @@ from app.domain.errors import Denied, Gone, RetryAt
 from app.domain.states import DeliveryState
 from app.domain.triggers import (
     OTHER_APP,
+    OTHER_LABEL,
     Approved,
+    BranchMoved,
     Cancel,
+    ChecksEnded,
     Forget,
     Happening,
     Ignored,
+    PullEdited,
     PullEnded,
     PullReopened,
+    RepositoryChanged,
     Retry,
+    Reviewed,
     Said,
     Start,
+    Unlocked,
     Welcome,
     Wish,
     decide_intent,
@@ -32,12 +39,16 @@ from app.github.happening import to_happening
 from app.github.payloads import Unreadable, parse_delivery
 from app.observability.crashpoints import crashpoint
 from worker.access import forget, welcome
+from worker.intake.addressed import repo_of
 from worker.intake.approve import approve
+from worker.intake.ci import note_checks
 from worker.intake.comments import hear
-from worker.intake.end import cancel, note_pull
 from worker.intake.permission import Permissions
 from worker.intake.rerun import rerun
+from worker.intake.review import hear_review
 from worker.intake.start import start
+from worker.intake.surroundings import note_surroundings
+from worker.label_names import label_names
 from worker.parts import Parts
 from worker.pauses import come_back_at
 from worker.verdict import Verdict
@@ -83,7 +94,12 @@ class Intake:
 
     async def _decide(self, happening: Happening) -> Verdict:
         identity = await self._parts.identity()
-        intent = decide_intent(happening, self._parts.labels, identity.bot_user_id, identity.app_id)
+        own = (identity.bot_user_id, identity.app_id)
+        intent = decide_intent(happening, self._parts.labels, *own)
+        if isinstance(intent, Start | Approved) or intent == Ignored(OTHER_LABEL):
+            branch = happening.repo.default_branch if happening.repo else None
+            names = await label_names(self._parts, repo_of(happening), branch)
+            intent = decide_intent(happening, names, *own)
         if not isinstance(intent, Ignored):
             return await self._judge(happening, intent, identity.app_id)
         if intent.reason == OTHER_APP:
@@ -99,10 +115,20 @@ class Intake:
                 return await approve(parts, happening, intent)
             case Said():
                 return await hear(parts, self._permissions, happening, intent)
-            case Cancel(reason):
-                return await cancel(parts, happening, reason)
-            case PullEnded() | PullReopened():
-                return await note_pull(parts, happening, intent)
+            case Reviewed():
+                return await hear_review(parts, self._permissions, happening, intent)
+            case (
+                Cancel()
+                | PullEnded()
+                | PullReopened()
+                | BranchMoved()
+                | PullEdited()
+                | RepositoryChanged()
+                | Unlocked()
+            ):
+                return await note_surroundings(parts, happening, intent)
+            case ChecksEnded():
+                return await note_checks(parts, happening)
             case Retry():
                 return await rerun(parts, happening, app_id)
             case Welcome():

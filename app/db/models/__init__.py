@@ -1,8 +1,11 @@
 """The tables. One module per family; importing this package knows them all."""
 
 from app.db.models.base import Base
+from app.db.models.ci import CheckedHead
+from app.db.models.credential import StoredCredential
 from app.db.models.github import Delivery, Effect, GitHubWrite, HeardComment, Installation, Repository
-from app.db.models.sandbox import Artifact, ArtifactChunk, Event, Message, ModelCall, Sandbox
+from app.db.models.review import ReviewBatch, ReviewThread, ReviewWord
+from app.db.models.sandbox import Artifact, ArtifactChunk, Event, EventText, Message, ModelCall, Sandbox
 from app.db.models.spec import CheckRun, Phase, Spec, Task
 from app.db.models.system import Lock, Operation, Process
 
@@ -11,9 +14,11 @@ __all__ = [
     "ArtifactChunk",
     "Base",
     "CheckRun",
+    "CheckedHead",
     "Delivery",
     "Effect",
     "Event",
+    "EventText",
     "GitHubWrite",
     "HeardComment",
     "Installation",
@@ -24,7 +29,11 @@ __all__ = [
     "Phase",
     "Process",
     "Repository",
+    "ReviewBatch",
+    "ReviewThread",
+    "ReviewWord",
     "Sandbox",
     "Spec",
+    "StoredCredential",
     "Task",
 ]

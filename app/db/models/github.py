@@ -90,6 +90,9 @@ class Repository(Base):
     """active or removed."""
     heard_since_at: Mapped[datetime | None]
     """Since when its events reach us without a gap. None until an event of it is read by this release."""
+    labels: Mapped[dict[str, str] | None] = mapped_column(Json)
+    """Its own names of our labels, by what they are for; as of `labels_read_at`."""
+    labels_read_at: Mapped[datetime | None]
     updated_at: Mapped[datetime]
 
 

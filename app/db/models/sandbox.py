@@ -15,6 +15,7 @@ from app.domain.states import SANDBOX_LIVE, MessageState, SandboxState
 
 _LIVE_SQL = "state IN ({})".format(", ".join(f"'{state.value}'" for state in sorted(SANDBOX_LIVE)))
 _WAITING_SQL = "state IN ('queued', 'sent')"
+_KEPT_SQL = "events_removed_at IS NULL AND ended_at IS NOT NULL"
 
 
 class Sandbox(Base):
@@ -40,6 +41,10 @@ class Sandbox(Base):
     budget_usd: Mapped[float]
     spent_usd: Mapped[float] = mapped_column(default=0.0)
     reserved_usd: Mapped[float] = mapped_column(default=0.0)
+    model_key_of: Mapped[str | None] = mapped_column(String(16))
+    """Whose key its model calls use: user, installation or operator. None before the first call."""
+    model_key_trouble: Mapped[str | None] = mapped_column(Text)
+    """Why the newest call did not get past that key, for people; None when it did."""
     noted_seq: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     """The newest event of a planning sandbox that the worker has dealt with."""
     session_id: Mapped[str | None] = mapped_column(String(64))
@@ -52,6 +57,16 @@ class Sandbox(Base):
     """starting, working or waiting, from its events."""
     last_heartbeat_at: Mapped[datetime | None]
     last_work_at: Mapped[datetime | None]
+    ordered_at: Mapped[datetime | None]
+    """When the provider was asked for it first."""
+    running: Mapped[str | None] = mapped_column(String(200))
+    """The tool that the newest heartbeat says is running, or `background`; None when nothing is."""
+    gap_since_at: Mapped[datetime | None]
+    """Since when an event before others that have arrived is missing; None while there is no gap."""
+    trouble: Mapped[str | None] = mapped_column(String(32))
+    """What supervision found (a Trouble's value), for the next step to deal with."""
+    memory_gb: Mapped[int | None]
+    """As ordered. None in rows that a release before this column wrote."""
     collected_round: Mapped[int] = mapped_column(default=0)
     """The manifest round the worker has dealt with."""
     manifest_round: Mapped[int] = mapped_column(default=0)
@@ -65,9 +80,21 @@ class Sandbox(Base):
     removed_at: Mapped[datetime | None]
     """When the provider no longer had it."""
     updated_at: Mapped[datetime]
+    events_passed_over: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Events that were acknowledged and not stored, because there had been too many."""
+    archived_at: Mapped[datetime | None]
+    """When its events and transcript were written to the archive, whole."""
+    events_removed_at: Mapped[datetime | None]
+    """When, after that, they were removed here."""
 
     __table_args__ = (
         UniqueConstraint("task_id", "attempt"),
+        Index(
+            "ix_sandbox_kept_ended_at",
+            "ended_at",
+            sqlite_where=text(_KEPT_SQL),
+            postgresql_where=text(_KEPT_SQL),
+        ),
         Index(
             "uq_sandbox_live_task_id",
             "task_id",
@@ -103,6 +130,18 @@ class Event(Base):
     __table_args__ = (Index("ix_event_sandbox_id_event_type_seq", "sandbox_id", "event_type", "seq"),)
 
 
+class EventText(Base):
+    """The whole text of an event's field whose own copy was cut."""
+
+    __tablename__ = "event_text"
+
+    sandbox_id: Mapped[str] = mapped_column(ForeignKey("sandbox.id", ondelete="CASCADE"), primary_key=True)
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    name: Mapped[str] = mapped_column(String(32), primary_key=True)
+    data: Mapped[bytes] = mapped_column(LargeBinary)
+    """UTF-8, compressed by zlib."""
+
+
 class Message(Base):
     """One text for the agent; `id` is the uuid the agent's session knows it by, so it is applied once."""
 
@@ -118,6 +157,8 @@ class Message(Base):
     message_type: Mapped[str] = mapped_column(String(32))
     content: Mapped[str] = mapped_column(Text)
     author_id: Mapped[int | None] = mapped_column(BigInteger)
+    author_login: Mapped[str | None] = mapped_column(String(100))
+    """As it was called when it wrote; None for the operator's and our own."""
     comment_id: Mapped[int | None] = mapped_column(BigInteger)
     """The comment on GitHub that it came from; None for the operator's and our own."""
     state: Mapped[MessageState] = mapped_column(state_column(MessageState, "state"))
@@ -134,6 +175,7 @@ class Message(Base):
             postgresql_where=text(_WAITING_SQL),
         ),
         Index("ix_message_comment_id", "comment_id"),
+        Index("ix_message_author_id_created_at", "author_id", "created_at"),
     )
 
 

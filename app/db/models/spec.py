@@ -48,6 +48,8 @@ class Spec(Base):
     base_branch: Mapped[str | None] = mapped_column(String(255))
     base_sha: Mapped[str | None] = mapped_column(String(64))
     default_branch: Mapped[str | None] = mapped_column(String(255))
+    base_asked: Mapped[str | None] = mapped_column(String(255))
+    """What somebody asked for with `/agent base`."""
     branch: Mapped[str | None] = mapped_column(String(255))
     branch_attempts: Mapped[int] = mapped_column(default=0)
     start_sha: Mapped[str | None] = mapped_column(String(64))
@@ -55,6 +57,10 @@ class Spec(Base):
     """What we last made or pushed on the branch; None before the branch exists."""
     push_sha: Mapped[str | None] = mapped_column(String(64))
     """What is about to be pushed: recorded before the push, so that a crash in between is understood."""
+    branch_told: Mapped[int] = mapped_column(default=0, server_default="0")
+    """How often GitHub told that somebody else moved or deleted the branch."""
+    branch_seen: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Up to which of these a step has looked at the branch."""
 
     settings: Mapped[dict[str, Any] | None] = mapped_column(Json)
     """The repository's settings as they stood when the spec started; None before, {} when it has none."""
@@ -79,12 +85,21 @@ class Spec(Base):
     approved_by: Mapped[str | None] = mapped_column(String(100))
     """Login of whoever approved it."""
 
+    queued_at: Mapped[datetime | None]
+    """Since when it has been waiting for a sandbox; None when it is not."""
+    queue_reason: Mapped[str | None] = mapped_column(String(32))
+    """What it waits for (a Shortage's value)."""
+    queue_place: Mapped[int | None]
+    """Its place in that queue, from 1, as of its last look."""
+
     pull_number: Mapped[int | None]
     pull_node_id: Mapped[str | None] = mapped_column(String(100))
     pull_url: Mapped[str | None] = mapped_column(Text)
     pull_state: Mapped[str | None] = mapped_column(String(16))
     """open, closed or merged, as last read or told."""
     pull_ready_at: Mapped[datetime | None]
+    rounds_before: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Rounds after the first result that no longer count: somebody has said to go on since."""
     review_asked_at: Mapped[datetime | None]
 
     status_comment_id: Mapped[int | None] = mapped_column(BigInteger)
@@ -109,6 +124,12 @@ class Spec(Base):
     """Sentences for people that do not change the outcome (no draft possible, review could not be requested)."""
     cancel_reason: Mapped[str | None] = mapped_column(String(64))
     cancel_asked_at: Mapped[datetime | None]
+    pause_asked_at: Mapped[datetime | None]
+    """Since when it is to be paused; None when it is to go on."""
+    pause_asked_by: Mapped[str | None] = mapped_column(String(100))
+    """Login of whoever asked for it; None when Issuewright itself did."""
+    paused_from: Mapped[str | None] = mapped_column(String(32))
+    """The state it goes on in (a SpecState's value); None while it is not paused."""
 
     version: Mapped[int] = mapped_column(default=1)
     stepped_version: Mapped[int] = mapped_column(default=0)
@@ -139,6 +160,7 @@ class Spec(Base):
         Index("ix_spec_concluded_at_due_at", "concluded_at", "due_at"),
         Index("ix_spec_created_at_id", "created_at", "id"),
         Index("ix_spec_repo_id_pull_number", "repo_id", "pull_number"),
+        Index("ix_spec_queued_at", "queued_at"),
     )
 
 

@@ -32,6 +32,8 @@ class Lock(Base):
     name: Mapped[str] = mapped_column(String(100), primary_key=True)
     owner: Mapped[str] = mapped_column(String(64))
     until_at: Mapped[datetime]
+    since_at: Mapped[datetime | None]
+    """Of work in rounds: since when it has been done again and again without a pause."""
 
 
 class Operation(Base):

@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from simulators.github.model import App, Comment, Issue, Label, Reaction, Repository, ReviewComment, User
+from simulators.github.model import (
+    App,
+    Comment,
+    Issue,
+    Label,
+    Reaction,
+    Repository,
+    Review,
+    ReviewComment,
+    User,
+)
 from simulators.github.platform import Platform
 from simulators.github.shapes.issues import comment_json, issue_json
 from simulators.github.shapes.pulls import pull_json
@@ -279,7 +289,7 @@ def delete_comment(platform: Platform, comment: Comment, actor: User) -> None:
 
 
 def react(
-    platform: Platform, target: Issue | Comment | ReviewComment, actor: User, content: str
+    platform: Platform, target: Issue | Comment | ReviewComment | Review, actor: User, content: str
 ) -> tuple[Reaction, bool]:
     """The actor's reaction of this kind, and whether it is new. GitHub sends no event for it."""
     for reaction in target.reactions:

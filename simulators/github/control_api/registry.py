@@ -90,6 +90,7 @@ class Simulation:
         world = self.world
         shape: Json = {
             **issue_json(world, repository, issue),
+            "parent_number": issue.parent_number,
             "reaction_list": [reaction_json(world, one) for one in issue.reactions],
             "comment_list": [
                 {
@@ -101,7 +102,10 @@ class Simulation:
         }
         if issue.pull:
             shape["pull"] = pull_json(world, repository, issue, issue.pull)
-            shape["reviews"] = [review_json(world, one) for one in issue.pull.reviews]
+            shape["reviews"] = [
+                {**review_json(world, one), "reaction_list": [reaction_json(world, r) for r in one.reactions]}
+                for one in issue.pull.reviews
+            ]
             shape["review_comments"] = [
                 {
                     **review_comment_json(world, one),

@@ -8,6 +8,7 @@ AREAS = [
     "manifest",
     "repositories",
     "issues",
+    "sub_issues",
     "comments",
     "labels",
     "reactions",

@@ -14,7 +14,10 @@ def comment_of(call: Call, level: str) -> Comment:
     comment = call.world.comments.get(call.number("comment_id"))
     if comment is None or comment.repo_id != call.repository.id:
         raise not_found()
-    need_for(call, call.repository.issues[comment.number], level)
+    issue = call.repository.issues[comment.number]
+    if issue.deleted:
+        raise not_found()
+    need_for(call, issue, level)
     return comment
 
 

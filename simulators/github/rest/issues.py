@@ -74,7 +74,10 @@ def list_issues(call: Call) -> Json:
             if key in call.repository.labels
         }
         live = not issue.deleted and issue.moved_to is None
-        if live and state in ("all", issue.state) and wanted <= names:
+        author = call.world.users.get(issue.user_id) if issue.user_id is not None else None
+        by = call.query.get("creator", "")
+        mine = not by or (author is not None and author.login.lower() == by.lower())
+        if live and mine and state in ("all", issue.state) and wanted <= names:
             found.append(issue)
     key = call.query.get("sort", "created")
     found.sort(key=lambda issue: (issue.updated_at if key == "updated" else issue.created_at, issue.number))

@@ -88,7 +88,10 @@ def issue_json(world: World, repository: Repository, issue: Issue) -> Json:
             "merged_at": iso_or_none(issue.pull.merged_at),
         }
     else:
-        body["sub_issues_summary"] = {"total": 0, "completed": 0, "percent_completed": 0}
+        below = [one for one in repository.issues.values() if one.parent_number == issue.number]
+        total, done = len(below), sum(one.state == "closed" for one in below)
+        percent = 100 * done // total if total else 0
+        body["sub_issues_summary"] = {"total": total, "completed": done, "percent_completed": percent}
     return body
 
 

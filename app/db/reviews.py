@@ -1,0 +1,275 @@
+"""All SQL about reviews: what was heard of them, batches on their way to an agent, and what their threads are owed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import and_, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.effects import record_effect
+from app.db.models import Effect, Message, ReviewBatch, ReviewThread, ReviewWord, Spec
+from app.domain.ids import EffectId
+from app.domain.review import BatchThread, decide_due
+from app.domain.states import EffectState, MessageState
+
+REVIEW, COMMENT = "review", "comment"
+"""The kinds of words: a review's body, an inline comment."""
+
+# ---------------------------------------------------------------- words
+
+
+@dataclass(frozen=True)
+class HeardWord:
+    """The newest text of a review or an inline comment, as `Heard` is for a conversation."""
+
+    edited_at: datetime | None
+    body_sha: str
+    commands: tuple[str, ...] = ()
+    deleted: bool = False
+    batch_id: uuid.UUID | None = None
+
+
+async def find_word(session: AsyncSession, repo_id: int, kind: str, word_id: int) -> HeardWord | None:
+    row = await session.get(ReviewWord, (repo_id, kind, word_id), populate_existing=True)
+    if row is None:
+        return None
+    return HeardWord(row.edited_at, row.body_sha, tuple(row.commands), row.deleted, row.batch_id)
+
+
+async def record_word(
+    session: AsyncSession, key: tuple[int, str, int], review_id: int, heard: HeardWord, now: datetime
+) -> None:
+    """`key`: repository, kind, number. Raises IntegrityError at the commit when another worker was first."""
+    repo_id, kind, word_id = key
+    await session.merge(
+        ReviewWord(
+            repo_id=repo_id, kind=kind, word_id=word_id, review_id=review_id, batch_id=heard.batch_id,
+            edited_at=heard.edited_at, body_sha=heard.body_sha, commands=list(heard.commands),
+            deleted=heard.deleted, heard_at=now,
+        )
+    )  # fmt: skip
+    await session.flush()
+
+
+async def list_review_ids(session: AsyncSession, batch_id: uuid.UUID) -> set[int]:
+    """The reviews that a batch is made of."""
+    found = select(ReviewWord.review_id).where(ReviewWord.batch_id == batch_id, ReviewWord.deleted.is_(False))
+    return set((await session.scalars(found)).all())
+
+
+# ---------------------------------------------------------------- batches
+
+
+async def join_batch(
+    session: AsyncSession, spec: Spec, review: tuple[int, int, str], *, alone: bool, now: datetime
+) -> tuple[uuid.UUID, EffectId | None]:
+    """The batch that a review goes into; `review` is its number, and its author's number and name. One that stands
+    alone is looked at now, others when their author has been silent for a while. The caller holds the spec's row.
+
+    The effect is one that has just been recorded.
+    """
+    review_id, author_id, login = review
+    known = await session.scalar(
+        select(ReviewBatch)
+        .join(ReviewWord, ReviewWord.batch_id == ReviewBatch.id)
+        .where(ReviewWord.repo_id == spec.repo_id, ReviewWord.review_id == review_id)
+        .limit(1)
+        .execution_options(populate_existing=True)
+    )
+    if known is not None:
+        if known.built_at is None and alone:
+            await _look_at(session, spec.repo_id, known, now)
+        return known.id, None
+    batch = None if alone else await _find_open(session, spec.id, author_id)
+    if batch is not None:
+        await _look_at(session, spec.repo_id, batch, decide_due(batch.opened_at, now))
+        return batch.id, None
+    batch = ReviewBatch(
+        id=uuid.uuid4(), spec_id=spec.id, pull_number=spec.pull_number or 0, author_id=author_id,
+        author_login=login, looks=1, review_nodes=[], opened_at=now,
+    )  # fmt: skip
+    session.add(batch)
+    await session.flush()
+    at = now if alone else decide_due(now, now)
+    return batch.id, await _owe_look(session, spec, batch, None, at)
+
+
+async def _find_open(session: AsyncSession, spec_id: str, author_id: int) -> ReviewBatch | None:
+    open_ones = select(ReviewBatch).where(
+        ReviewBatch.spec_id == spec_id, ReviewBatch.author_id == author_id, ReviewBatch.built_at.is_(None)
+    )
+    found: ReviewBatch | None = await session.scalar(
+        open_ones.order_by(ReviewBatch.opened_at).limit(1).execution_options(populate_existing=True)
+    )
+    return found
+
+
+def _key_of(repo_id: int, batch: ReviewBatch) -> str:
+    return f"{repo_id}:review_batch:{batch.id}:{batch.looks}"
+
+
+async def _look_at(session: AsyncSession, repo_id: int, batch: ReviewBatch, at: datetime) -> None:
+    await session.execute(
+        update(Effect)
+        .where(Effect.key == _key_of(repo_id, batch), Effect.state == EffectState.PENDING)
+        .values(not_before_at=at)
+        .execution_options(synchronize_session=False)
+    )
+
+
+async def _owe_look(
+    session: AsyncSession, spec: Spec, batch: ReviewBatch, changed: tuple[str, int] | None, at: datetime
+) -> EffectId | None:
+    payload = {"batch": str(batch.id), "changed": list(changed) if changed else None}
+    repo = (spec.installation_id, spec.repo_id)
+    return await record_effect(
+        session, kind="review_batch", key=_key_of(spec.repo_id, batch), repo=repo, payload=payload, now=at
+    )
+
+
+async def owe_another_look(
+    session: AsyncSession, batch_id: uuid.UUID, changed: tuple[str, int] | None, now: datetime
+) -> EffectId | None:
+    """Something of a batch that had become a message was changed; `changed`: kind and number of the words that were.
+    None when it did not become one yet, and so will be looked at anyway.
+    """
+    batch = await lock_batch(session, batch_id)
+    if batch is None or batch.built_at is None:
+        return None
+    spec = (await session.execute(select(Spec).where(Spec.id == batch.spec_id))).scalar_one()
+    batch.looks += 1
+    await session.flush()
+    return await _owe_look(session, spec, batch, changed, now)
+
+
+async def find_batch(session: AsyncSession, batch_id: uuid.UUID) -> ReviewBatch | None:
+    return await session.get(ReviewBatch, batch_id)
+
+
+async def lock_batch(session: AsyncSession, batch_id: uuid.UUID) -> ReviewBatch | None:
+    found: ReviewBatch | None = await session.scalar(
+        select(ReviewBatch)
+        .where(ReviewBatch.id == batch_id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    return found
+
+
+async def find_message_of(session: AsyncSession, batch_id: uuid.UUID) -> Message | None:
+    return await session.get(Message, batch_id, populate_existing=True)
+
+
+async def replace_threads(session: AsyncSession, batch_id: uuid.UUID, threads: Sequence[BatchThread]) -> None:
+    """What the batch's message speaks of now."""
+    for row in await list_threads(session, batch_id):
+        await session.delete(row)
+    await session.flush()
+    for position, thread in enumerate(threads):
+        session.add(
+            ReviewThread(
+                batch_id=batch_id, root_id=thread.root_id, comment_ids=list(thread.comment_ids), position=position
+            )
+        )  # fmt: skip
+    await session.flush()
+
+
+async def list_threads(session: AsyncSession, batch_id: uuid.UUID) -> Sequence[ReviewThread]:
+    statement = select(ReviewThread).where(ReviewThread.batch_id == batch_id).order_by(ReviewThread.position)
+    return (await session.scalars(statement)).all()
+
+
+async def list_batches_of_thread(session: AsyncSession, spec_id: str, root_id: int) -> Sequence[uuid.UUID]:
+    """Batches whose message speaks in that thread and is not answered yet."""
+    statement = (
+        select(ReviewBatch.id)
+        .join(ReviewThread, ReviewThread.batch_id == ReviewBatch.id)
+        .where(
+            ReviewBatch.spec_id == spec_id, ReviewThread.root_id == root_id, ReviewBatch.answered_at.is_(None)
+        )
+    )  # fmt: skip
+    return (await session.scalars(statement)).all()
+
+
+# ---------------------------------------------------------------- receipts and answers
+
+
+async def owe_receipts(
+    session: AsyncSession, repo: tuple[int, int], batch_id: uuid.UUID, content: str, now: datetime
+) -> EffectId | None:
+    """Reactions to all that went into the message of that batch; one of the effects, None when nothing is owed. `repo`
+    is (installation id, repository id), `content` GitHub's name of the reaction.
+    """
+    batch = await find_batch(session, batch_id)
+    if batch is None:
+        return None
+    owed = [await owe_review_reaction(session, repo, node, content, now) for node in batch.review_nodes]
+    comment_ids = [one for thread in await list_threads(session, batch_id) for one in thread.comment_ids]
+    owed += [await owe_remark_reaction(session, repo, one, content, now) for one in comment_ids]
+    return next(filter(None, owed), None)
+
+
+async def owe_remark_reaction(
+    session: AsyncSession,
+    repo: tuple[int, int],
+    comment_id: int,
+    content: str,
+    now: datetime,
+    *,
+    key: str | None = None,
+) -> EffectId | None:
+    """To an inline comment."""
+    key = key or f"{repo[1]}:remark_reaction:{comment_id}:{content}"
+    payload = {"comment_id": comment_id, "content": content}
+    return await record_effect(session, kind="remark_reaction", key=key, repo=repo, payload=payload, now=now)
+
+
+async def owe_review_reaction(
+    session: AsyncSession,
+    repo: tuple[int, int],
+    node_id: str,
+    content: str,
+    now: datetime,
+    *,
+    key: str | None = None,
+) -> EffectId | None:
+    """To a review itself, by its GraphQL id."""
+    key = key or f"{repo[1]}:review_reaction:{node_id}:{content}"
+    payload = {"node_id": node_id, "content": content}
+    return await record_effect(session, kind="review_reaction", key=key, repo=repo, payload=payload, now=now)
+
+
+async def list_unanswered(
+    session: AsyncSession, spec_id: str, taken_in: Sequence[uuid.UUID], sandbox_id: str
+) -> Sequence[ReviewBatch]:
+    """Batches of the spec that the agent has had in a round that ends now: it says so itself, or an earlier sandbox
+    confirmed them and did not come to an end.
+    """
+    earlier = and_(
+        Message.state == MessageState.ACKNOWLEDGED,
+        or_(Message.sandbox_id != sandbox_id, Message.sandbox_id.is_(None)),
+    )
+    statement = (
+        select(ReviewBatch)
+        .join(Message, Message.id == ReviewBatch.id)
+        .where(
+            ReviewBatch.spec_id == spec_id, ReviewBatch.answered_at.is_(None),
+            or_(Message.id.in_(taken_in), earlier),
+        )
+        .order_by(ReviewBatch.opened_at)
+    )  # fmt: skip
+    return (await session.scalars(statement)).all()
+
+
+async def list_given_up(session: AsyncSession, sandbox_id: str) -> Sequence[ReviewBatch]:
+    """Batches that this sandbox had and that nobody answered."""
+    statement = (
+        select(ReviewBatch)
+        .join(Message, Message.id == ReviewBatch.id)
+        .where(ReviewBatch.answered_at.is_(None), Message.sandbox_id == sandbox_id)
+    )
+    return (await session.scalars(statement)).all()

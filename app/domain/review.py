@@ -1,0 +1,232 @@
+"""Reviews: what one batch of them is, what the agent is told of it, what each thread is answered. Pure.
+
+A batch is one submitted review, or single comments that one person made shortly after one another. It becomes one
+message. A thread is named by the number of its first comment, in the message, in what the agent hands in and in the
+marker of the answer, so that nothing has to be counted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from app.domain.commands import Stop, parse_comment
+from app.domain.sanitize import cut_text, fence_around, neutralize_agent_text, sanitize_line, sanitize_text
+
+QUIET = timedelta(seconds=20)
+"""Single comments are handed over when their author has been silent this long …"""
+LONGEST = timedelta(minutes=2)
+"""… and at the latest this long after the first one."""
+MAX_WORDS = 10_000
+"""Characters of one comment that the agent is given."""
+MAX_HUNK_LINES = 30
+"""The end of a diff hunk is where its comment stands."""
+MAX_HUNK = 4_000
+MAX_MESSAGE = 300_000
+MAX_ANSWER = 4_000
+MAX_FILES_SHOWN = 10
+
+_VERDICTS = {"APPROVED": "approved", "CHANGES_REQUESTED": "changes requested", "COMMENTED": "commented"}
+
+
+@dataclass(frozen=True)
+class ReviewBody:
+    """A submitted review without its inline comments. `state` as REST spells it, in capitals."""
+
+    review_id: int
+    node_id: str
+    state: str
+    body: str
+    author_id: int | None
+
+
+@dataclass(frozen=True)
+class Remark:
+    """An inline comment. `root_id` is the first comment of its thread, itself for that one; `line` is None once the
+    line has gone from the diff, and then `original_line` is where it stood.
+    """
+
+    comment_id: int
+    review_id: int | None
+    root_id: int
+    author_id: int | None
+    author_login: str
+    author_type: str
+    body: str
+    path: str
+    line: int | None
+    original_line: int | None
+    side: str
+    diff_hunk: str
+    updated_at: str = ""
+
+    @property
+    def place(self) -> str:
+        """As a sentence part for the agent and for people."""
+        path = sanitize_line(self.path, 300)
+        old = " of the old text" if self.side == "LEFT" else ""
+        if self.line is not None:
+            return f"{path}, line {self.line}{old}"
+        if self.original_line is not None:
+            return f"{path}, line {self.original_line}{old} as it stood then (outdated)"
+        return path
+
+
+@dataclass(frozen=True)
+class PullWords:
+    """What GitHub shows of a pull request's reviews: the reviews of a batch, all inline comments oldest first, and the
+    threads (by their first comment) that are resolved.
+    """
+
+    reviews: tuple[ReviewBody, ...]
+    remarks: tuple[Remark, ...]
+    resolved: frozenset[int]
+
+
+@dataclass(frozen=True)
+class BatchThread:
+    """`comment_ids`: the comments of this batch in it."""
+
+    root_id: int
+    comment_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Composed:
+    """`text` is empty when nothing is asked for. `review_nodes`: reviews whose own words are part of it."""
+
+    text: str
+    threads: tuple[BatchThread, ...] = ()
+    review_nodes: tuple[str, ...] = ()
+
+
+def words_for_agent(body: str) -> str:
+    """A comment's own words, without its commands; none when it asks to stop."""
+    parsed = parse_comment(body)
+    if any(isinstance(command, Stop) for command in parsed.commands):
+        return ""
+    return cut_text(sanitize_text(parsed.text).strip(), MAX_WORDS)
+
+
+def compose_batch(
+    words: PullWords, author: tuple[int, str], writers: Collection[int], pull_number: int
+) -> Composed:
+    """One message out of what stands there now. `author` is the reviewer's number and name; `writers` are the numbers
+    of the people whose earlier comments in a thread the agent may see.
+    """
+    mine = {review.review_id for review in words.reviews if review.author_id == author[0]}
+    threads: dict[int, list[Remark]] = {}
+    for remark in words.remarks:
+        fresh = remark.review_id in mine and remark.author_id == author[0]
+        if fresh and remark.root_id not in words.resolved and words_for_agent(remark.body):
+            threads.setdefault(remark.root_id, []).append(remark)
+    spoken = [one for one in words.reviews if one.review_id in mine and words_for_agent(one.body)]
+    if not threads and not spoken:
+        return Composed("")
+    parts = [_heading(words.reviews, author[1], pull_number, len(threads))]
+    parts += [words_for_agent(one.body) for one in spoken]
+    for at, (root_id, remarks) in enumerate(threads.items(), 1):
+        parts.append(_thread(f"Thread {root_id} ({at} of {len(threads)})", remarks, words.remarks, writers))
+    if threads:
+        parts.append(
+            "Deal with each thread, or decide that nothing is to change. For each one call the tool answer_thread with its "
+            "number and one or two sentences on what you did; they are posted there."
+        )
+    return Composed(
+        cut_text("\n\n".join(parts), MAX_MESSAGE),
+        tuple(BatchThread(root, tuple(one.comment_id for one in found)) for root, found in threads.items()),
+        tuple(one.node_id for one in spoken if one.node_id),
+    )
+
+
+def _heading(reviews: Sequence[ReviewBody], login: str, pull_number: int, threads: int) -> str:
+    verdicts = dict.fromkeys(_VERDICTS.get(one.state, "commented") for one in reviews)
+    named = ", ".join(verdicts) or "commented"
+    count = f" {threads} thread{'s' if threads != 1 else ''} below." if threads else ""
+    return f"Review of pull request #{pull_number} by {sanitize_line(login, 60)}: {named}.{count}"
+
+
+def _thread(
+    heading: str, remarks: Sequence[Remark], all_remarks: Sequence[Remark], writers: Collection[int]
+) -> str:
+    first = remarks[0]
+    lines = [f"{heading}: {first.place}"]
+    if first.diff_hunk:
+        hunk = "\n".join(sanitize_text(first.diff_hunk).split("\n")[-MAX_HUNK_LINES:])
+        lines.append(fence_around(cut_text(hunk, MAX_HUNK), "diff"))
+    fresh = {remark.comment_id for remark in remarks}
+    earlier = [
+        remark
+        for remark in all_remarks
+        if remark.root_id == first.root_id and remark.comment_id not in fresh
+        if remark.comment_id < first.comment_id and remark.author_id in writers
+    ]
+    for remark in earlier:
+        said = words_for_agent(remark.body).replace("\n", "\n> ")
+        if said:
+            lines.append(f"Earlier, {sanitize_line(remark.author_login, 60)}:\n> {said}")
+    lines += [words_for_agent(remark.body) for remark in remarks]
+    return "\n".join(lines)
+
+
+def render_correction(root_id: int | None, text: str) -> str:
+    """For the agent, when words that it has were changed; `root_id` None: those of the review itself."""
+    where = f"comment in thread {root_id}" if root_id is not None else "review"
+    return f"This replaces what I wrote before in my {where}:\n\n{text}"
+
+
+# ---------------------------------------------------------------- when it is handed over
+
+
+def decide_due(opened_at: datetime, now: datetime) -> datetime:
+    """When a batch of single comments is handed over, after one more came in `now`."""
+    return min(now + QUIET, opened_at + LONGEST)
+
+
+def stands_alone(state: str, body: str) -> bool:
+    """Whether a submitted review is a batch of its own at once. One that says nothing itself and gives no verdict is
+    how GitHub tells of a single comment, and of a reply.
+    """
+    return bool(body.strip()) or state.upper() != "COMMENTED"
+
+
+# ---------------------------------------------------------------- what is answered
+
+
+@dataclass(frozen=True)
+class Round:
+    """What became of a batch. `sha` and `files` of what was pushed for it, '' and () when nothing was; `failed`: why
+    it could not be followed; `answers`: the agent's own words by thread.
+    """
+
+    sha: str = ""
+    files: tuple[str, ...] = ()
+    failed: str = ""
+    answers: Mapping[int, str] = field(default_factory=dict)
+
+
+def answer_marker(batch_id: str, root_id: int) -> str:
+    return f"<!-- issuewright:review={batch_id} thread={root_id} -->"
+
+
+def render_answer(marker: str, root_id: int, came_to: Round, commit_url: str) -> str:
+    """The one answer that a thread gets: the agent's words where it gave some, and which commit."""
+    words = neutralize_agent_text(came_to.answers.get(root_id, ""), MAX_ANSWER).strip()
+    commit = f"[`{came_to.sha[:7]}`]({commit_url})" if came_to.sha else ""
+    if came_to.failed:
+        text = "This could not be dealt with: the run failed. The status comment on the issue says why."
+    elif words:
+        text = f"{words}\n\nIn {commit}." if commit else f"{words}\n\nNothing was committed in this round."
+    elif commit:
+        text = f"Looked at in {commit}, which changes {_listed(came_to.files)}."
+    else:
+        text = "Nothing was changed for this: the round ended without a commit."
+    return f"{marker}\n{text}"
+
+
+def _listed(files: Sequence[str]) -> str:
+    shown = [f"`{sanitize_line(path, 120).replace('`', '')}`" for path in files[:MAX_FILES_SHOWN]]
+    more = len(files) - len(shown)
+    listed = ", ".join(shown) or "no file"
+    return f"{listed} and {more} more" if more > 0 else listed

@@ -1,0 +1,172 @@
+"""Somebody else pushes to the branch while an agent is at it: nothing of either is lost, nothing is overwritten."""
+
+from __future__ import annotations
+
+from app.domain.states import SpecState
+from tests.worker.bench import Bench
+from tests.worker.test_life import start
+from worker.supervise.live_look import LiveLook
+
+
+def pull(bench: Bench) -> dict[str, str]:
+    head: dict[str, str] = bench.github.pulls(bench.name)[0]["head"]
+    return head
+
+
+def text_at(bench: Bench, sha: str, path: str) -> str:
+    return bench.git("show", f"{sha}:{path}")
+
+
+async def test_person_pushes_while_the_agent_works_then_its_result_is_merged_onto_that(bench: Bench) -> None:
+    number = await start(bench)
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"carol.txt": "hers\n"})
+    hers = pull(bench)["sha"]
+    await bench.hand_in()
+    await bench.rest()
+    head = pull(bench)["sha"]
+    assert text_at(bench, head, "carol.txt") == "hers\n"
+    assert text_at(bench, head, "work.txt") == "work\n"
+    assert hers in bench.git("rev-list", head).split()
+    assert "Done" in bench.status(number)
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+
+
+async def test_person_pushes_and_no_delivery_tells_then_the_push_of_the_result_finds_out(
+    bench: Bench,
+) -> None:
+    await start(bench)
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"carol.txt": "hers\n"})
+    bench.new_deliveries()
+    await bench.hand_in()
+    await bench.pass_time(10, 1)
+    head = pull(bench)["sha"]
+    assert text_at(bench, head, "carol.txt") == "hers\n"
+    assert text_at(bench, head, "work.txt") == "work\n"
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+
+
+async def test_person_replaces_the_head_then_theirs_stays_and_the_result_is_merged_onto_it(
+    bench: Bench,
+) -> None:
+    await start(bench)
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"carol.txt": "hers\n"}, force=True)
+    hers = pull(bench)["sha"]
+    await bench.hand_in()
+    await bench.rest()
+    await bench.pass_time(10, 1)
+    head = pull(bench)["sha"]
+    assert hers in bench.git("rev-list", head).split()
+    assert text_at(bench, head, "work.txt") == "work\n"
+
+
+async def test_same_file_pushed_by_a_person_then_the_agent_gets_its_work_back_with_its_name(
+    bench: Bench,
+) -> None:
+    await start(bench)
+    first = bench.sandboxes.newest
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"work.txt": "hers\n"})
+    hers = pull(bench)["sha"]
+    await bench.hand_in(text="mine\n")
+    await bench.rest()
+    second = bench.sandboxes.newest
+    assert second.name != first.name
+    assert second.start_sha == hers
+    assert b"work.txt" in second.inputs["prompt.md"]
+    assert pull(bench)["sha"] == hers
+    await bench.hand_in(text="both\n")
+    await bench.rest()
+    assert text_at(bench, pull(bench)["sha"], "work.txt") == "both\n"
+
+
+async def test_later_round_conflicts_with_what_a_person_pushed_then_it_becomes_one_more_task(
+    bench: Bench,
+) -> None:
+    await start(bench)
+    await bench.hand_in()
+    await bench.rest()
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"work.txt": "hers\n"})
+    hers = pull(bench)["sha"]
+    await bench.hand_in(2, "second\n")
+    await bench.rest()
+    spec = await bench.spec()
+    assert spec.state is SpecState.IMPLEMENTING
+    assert bench.sandboxes.newest.start_sha == hers
+    assert pull(bench)["sha"] == hers
+    await bench.hand_in(text="both\n")
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    assert text_at(bench, pull(bench)["sha"], "work.txt") == "both\n"
+
+
+async def test_sandbox_is_lost_after_a_person_pushed_then_the_next_one_starts_from_theirs(
+    bench: Bench,
+) -> None:
+    await start(bench)
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"carol.txt": "hers\n"})
+    await bench.rest()
+    bench.sandboxes.lose(bench.sandboxes.newest.name)
+    await bench.pass_time(20)
+    assert bench.sandboxes.newest.start_sha == pull(bench)["sha"]
+    assert len(bench.sandboxes.orders) == 2
+
+
+async def test_retry_of_cancelled_work_takes_up_what_was_pushed_since(bench: Bench) -> None:
+    number = await start(bench)
+    bench.github.comment(bench.name, number, "alice", "/agent stop")
+    await bench.rest()
+    await bench.pass_time(3, 1)
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"carol.txt": "hers\n"})
+    bench.github.comment(bench.name, number, "alice", "/agent retry")
+    await bench.rest()
+    assert len(bench.github.pulls(bench.name)) == 1
+    assert bench.sandboxes.newest.start_sha == pull(bench)["sha"]
+
+
+async def test_branch_deleted_before_its_pull_request_is_there_then_it_is_made_again(bench: Bench) -> None:
+    open_pull = bench.parts.github.ensure_pull
+    deleted: list[str] = []
+
+    async def late(*arguments: object, **named: str) -> object:
+        if not deleted:
+            deleted.append(named["head"])
+            bench.github.delete_branch(bench.name, "carol", named["head"])
+        return await open_pull(*arguments, **named)  # type: ignore[arg-type]
+
+    bench.parts.github.ensure_pull = late  # type: ignore[method-assign,assignment]
+    await start(bench)
+    await bench.pass_time(10, 1)
+    assert deleted == [pull(bench)["ref"]]
+    assert (await bench.spec()).state is SpecState.IMPLEMENTING
+
+
+async def test_head_and_base_changed_without_a_word_then_the_look_at_the_live_state_finds_both(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    bench.github.create_branch(bench.name, "alice", "next")
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"carol.txt": "hers\n"})
+    bench.github.retarget_pull(bench.name, bench.github.pulls(bench.name)[0]["number"], "carol", "next")
+    bench.new_deliveries()
+    await bench.report(1)
+    bench.clock.add(601)
+    await bench.report(2)
+    await LiveLook(bench.parts).look()
+    await bench.rest(listen=False)
+    spec = await bench.spec()
+    assert (spec.head_sha, spec.base_branch) == (pull(bench)["sha"], "next")
+    await bench.pass_time(60)
+    assert "Somebody else pushed" in bench.status(number)
+
+
+async def test_person_makes_a_draft_of_it_again_then_a_later_round_leaves_it_a_draft(bench: Bench) -> None:
+    await start(bench)
+    await bench.hand_in()
+    await bench.rest()
+    number = bench.github.pulls(bench.name)[0]["number"]
+    bench.github.set_draft(bench.name, number, "carol", draft=True)
+    await bench.hand_in(2, "more\n")
+    await bench.rest()
+    assert bench.github.pulls(bench.name)[0]["draft"]
+    spec = await bench.spec()
+    assert spec.state is SpecState.IN_REVIEW
+    assert pull(bench)["sha"] == spec.head_sha

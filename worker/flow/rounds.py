@@ -1,0 +1,42 @@
+"""How often the result was worked on again by itself; and asking people when that has been enough."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from app.db.effects import record_effect
+from app.db.pauses import record_pause
+from app.domain.markers import notice_marker
+from app.domain.notices import ROUNDS_USED_UP
+from app.domain.plan import FOLLOW_UP
+from app.domain.states import TaskState
+from worker.step import Step
+
+_NOT_BEGUN = frozenset({TaskState.PENDING, TaskState.CANCELLED})
+
+
+def count_rounds(step: Step) -> int:
+    """Rounds after the first result: follow-ups, and what a sandbox that waited for messages has handed in again."""
+    follow_ups = [task for task in step.tasks if task.detail.get("kind") == FOLLOW_UP]
+    later = (max(one.collected_round - 1, 0) for one in step.sandboxes if one.task_id is not None)
+    return sum(task.state not in _NOT_BEGUN for task in follow_ups) + sum(later)
+
+
+def are_used_up(step: Step) -> bool:
+    """Whether there were as many as `max_rounds` allows, since the result or since somebody said to go on."""
+    return count_rounds(step) - step.spec.rounds_before >= step.settings.max_rounds
+
+
+async def ask_to_go_on(step: Step) -> datetime:
+    """The work rests; what was said, and checks that failed, wait until somebody lets it go on."""
+    spec, rounds = step.spec, count_rounds(step)
+    key = f"rounds:{spec.id}:{rounds}"
+    marker = notice_marker(key)
+    body = f"{marker}\n{ROUNDS_USED_UP.format(rounds=step.settings.max_rounds)}"
+    async with step.saving() as session:
+        await record_pause(session, spec.id, None, step.now())
+        await record_effect(
+            session, kind="notice", key=f"{spec.repo_id}:notice:{key}", repo=(spec.installation_id, spec.repo_id),
+            payload={"issue": spec.pull_number, "marker": marker, "body": body}, now=step.now(),
+        )  # fmt: skip
+    return step.again()

@@ -1,0 +1,260 @@
+"""Reviews and inline comments: who speaks, which commands, and into which batch the words go.
+
+What they say is read from GitHub when the batch is handed over (`worker.review_batch`), so deliveries in any order and
+repeated, edits and deletions before that need nothing more than a note here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db import reviews, specs
+from app.db.effects import count_effects_since
+from app.db.models import Spec
+from app.db.reviews import COMMENT, REVIEW, HeardWord
+from app.domain.commands import Command, parse_comment, words_of
+from app.domain.errors import Gone, RetryAt
+from app.domain.ids import EffectId, UserId
+from app.domain.markers import notice_marker
+from app.domain.ports import User
+from app.domain.replies import CONFUSED, THUMBS_UP
+from app.domain.review import stands_alone, words_for_agent
+from app.domain.states import DeliveryState
+from app.domain.triggers import CommentFacts, Happening, Reviewed, moment_of
+from worker.intake.addressed import owe_notice, repo_of
+from worker.intake.commands import Asked, obey
+from worker.intake.permission import Permissions
+from worker.parts import Parts
+from worker.verdict import Verdict
+
+HOUR = timedelta(hours=1)
+CONFUSED_PER_HOUR = 5
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One event about a review on its way. `heard` is what was made of the same words before."""
+
+    parts: Parts
+    happening: Happening
+    change: str
+    words: CommentFacts
+    kind: str
+    spec: Spec
+    heard: HeardWord | None
+
+    @property
+    def repo(self) -> tuple[int, int]:
+        return self.spec.installation_id, self.spec.repo_id
+
+    @property
+    def key(self) -> tuple[int, str, int]:
+        return self.spec.repo_id, self.kind, self.words.comment_id
+
+    @property
+    def sha(self) -> str:
+        return hashlib.sha256(self.words.body.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def hear_review(
+    parts: Parts, permissions: Permissions, happening: Happening, intent: Reviewed
+) -> Verdict:
+    """Everything that an event about a review asks for, in one verdict."""
+    spec = await _find_spec(parts, happening)
+    if spec is None:
+        return Verdict("review", "no work of ours here", DeliveryState.IGNORED)
+    if intent.change == "resolved":
+        return _note_resolved(parts, happening, spec)
+    reading = await _read(parts, happening, intent, spec)
+    if intent.change == "deleted":
+        return _note_deleted(reading)
+    if reading.heard is not None and _is_old(reading, reading.heard):
+        return Verdict("review", "heard before", DeliveryState.IGNORED)
+    words = reading.words
+    author = User(UserId(words.author_id or 0), words.author_login, words.author_type)
+    if not await permissions.may_write(repo_of(happening), author):
+        return _refuse(reading)
+    return _act(reading)
+
+
+async def _find_spec(parts: Parts, happening: Happening) -> Spec | None:
+    repo_id = repo_of(happening).repo_id
+    async with parts.db.read() as session:
+        spec = await specs.find_spec_of_pull(session, repo_id, happening.pull_number or 0)
+        live = await specs.find_live_spec(session, repo_id, spec.issue_number) if spec else None
+    same_pull = live is not None and spec is not None and live.pull_number == spec.pull_number
+    return live if same_pull else spec
+
+
+async def _read(parts: Parts, happening: Happening, intent: Reviewed, spec: Spec) -> Reading:
+    words = happening.comment
+    if words is None:
+        raise Gone("no words in the payload")
+    kind = REVIEW if intent.change in {"submitted", "review_edited"} else COMMENT
+    async with parts.db.read() as session:
+        heard = await reviews.find_word(session, spec.repo_id, kind, words.comment_id)
+    return Reading(parts, happening, intent.change, words, kind, spec, heard)
+
+
+def _is_old(reading: Reading, heard: HeardWord) -> bool:
+    """Deliveries come twice and in any order."""
+    if heard.deleted or reading.change in {"submitted", "created"} or heard.body_sha == reading.sha:
+        return True
+    edited_at = moment_of(reading.words.edited_at)
+    return edited_at is not None and heard.edited_at is not None and edited_at < heard.edited_at
+
+
+# ---------------------------------------------------------------- who has a say
+
+
+def _act(reading: Reading) -> Verdict:
+    earlier = reading.heard.commands if reading.heard else ()
+    left, fresh = Counter(earlier), list[Command]()
+    for command in parse_comment(reading.words.body).commands:
+        if left[words_of(command)] > 0:
+            left[words_of(command)] -= 1
+        else:
+            fresh.append(command)
+    verdict = Verdict("command" if fresh else "review")
+
+    async def write(session: AsyncSession) -> None:
+        now, words = reading.parts.clock(), reading.words
+        # Writing to the row first: whoever records a sandbox does so too, and one sees the other's.
+        await specs.record_fact(session, reading.spec.id, now)
+        spec = await specs.find_spec(session, reading.spec.id)
+        if spec is None:
+            return
+        await _unless_heard_meanwhile(reading, session)
+        verdict.spec_ids.append(spec.id)
+        asked = Asked(session, spec, words.author_id or 0, words.author_login, now)
+        for command in fresh:
+            await obey(asked, command)
+        batch_id = await _place(reading, asked, verdict)
+        heard = HeardWord(
+            moment_of(words.edited_at), reading.sha, (*earlier, *map(words_of, fresh)), batch_id=batch_id
+        )
+        review_id = reading.happening.review_id or 0
+        await reviews.record_word(session, reading.key, review_id, heard, now)
+        await _answer(reading, asked, verdict, len(earlier) + len(fresh))
+
+    verdict.writes.append(write)
+    return verdict
+
+
+async def _unless_heard_meanwhile(reading: Reading, session: AsyncSession) -> None:
+    now = await reviews.find_word(session, *reading.key)
+    if now != reading.heard:
+        raise RetryAt("another word of the same comment came meanwhile", reading.parts.clock())
+
+
+async def _place(reading: Reading, asked: Asked, verdict: Verdict) -> uuid.UUID | None:
+    """The batch that the words belong to; for words of a batch that has become a message, another look at it."""
+    heard, happening = reading.heard, reading.happening
+    if heard is not None and heard.batch_id is not None:
+        changed = (reading.kind, reading.words.comment_id)
+        effect = await reviews.owe_another_look(asked.session, heard.batch_id, changed, asked.now)
+        verdict.effect_ids += [effect] if effect else []
+        return heard.batch_id
+    if reading.kind == COMMENT and not words_for_agent(reading.words.body):
+        return None
+    alone = reading.kind == REVIEW and stands_alone(happening.review_state, reading.words.body)
+    author = (happening.review_id or 0, asked.author_id, asked.login)
+    batch_id, effect = await reviews.join_batch(asked.session, asked.spec, author, alone=alone, now=asked.now)
+    verdict.effect_ids += [effect] if effect and alone else []
+    return batch_id
+
+
+async def _answer(reading: Reading, asked: Asked, verdict: Verdict, part: int) -> None:
+    """One reply to all commands in the words, or a 👍 that says enough."""
+    verdict.rings += asked.rings
+    if asked.replies:
+        key = f"reply:{asked.spec.issue_number}:{reading.kind}{reading.words.comment_id}:{part}"
+        body = f"{notice_marker(key)}\n" + "\n\n".join(dict.fromkeys(asked.replies))
+        happening = _on_issue(reading)
+        await owe_notice(reading.parts, verdict, happening, key, body)(asked.session)
+    elif asked.obeyed:
+        effect = await _owe_reaction(reading, asked.session, THUMBS_UP, None)
+        verdict.effect_ids += [effect] if effect else []
+
+
+def _on_issue(reading: Reading) -> Happening:
+    """The same event, with the pull request as the place that a reply is written to."""
+    return Happening(
+        reading.happening.event, reading.happening.action, installation_id=reading.happening.installation_id,
+        repo=reading.happening.repo, issue_number=reading.happening.pull_number,
+    )  # fmt: skip
+
+
+async def _owe_reaction(
+    reading: Reading, session: AsyncSession, content: str, key: str | None
+) -> EffectId | None:
+    now = reading.parts.clock()
+    if reading.kind == COMMENT:
+        comment_id = reading.words.comment_id
+        return await reviews.owe_remark_reaction(session, reading.repo, comment_id, content, now, key=key)
+    node_id = reading.happening.review_node_id
+    return await reviews.owe_review_reaction(session, reading.repo, node_id, content, now, key=key)
+
+
+# ---------------------------------------------------------------- who has none
+
+
+def _refuse(reading: Reading) -> Verdict:
+    """😕 on a command, a few times an hour; else silence."""
+    verdict = Verdict("review", "refused: no write access", DeliveryState.IGNORED)
+    if not parse_comment(reading.words.body).commands:
+        return verdict
+    prefix = f"{reading.spec.repo_id}:confused:{reading.happening.pull_number}:"
+
+    async def write(session: AsyncSession) -> None:
+        since = reading.parts.clock() - HOUR
+        if await count_effects_since(session, prefix, since) < CONFUSED_PER_HOUR:
+            key = f"{prefix}{reading.kind}:{reading.words.comment_id}"
+            effect = await _owe_reaction(reading, session, CONFUSED, key)
+            verdict.effect_ids += [effect] if effect else []
+
+    verdict.writes.append(write)
+    return verdict
+
+
+# ---------------------------------------------------------------- what is taken back
+
+
+def _note_deleted(reading: Reading) -> Verdict:
+    """Whoever deleted it: what was not sent yet is not said."""
+    verdict = Verdict("review", "withdrawn")
+    heard = reading.heard
+
+    async def write(session: AsyncSession) -> None:
+        now, review_id = reading.parts.clock(), reading.happening.review_id or 0
+        await _unless_heard_meanwhile(reading, session)
+        batch_id = heard.batch_id if heard else None
+        commands = heard.commands if heard else ()
+        gone = HeardWord(moment_of(reading.words.edited_at), reading.sha, commands, True, batch_id)
+        await reviews.record_word(session, reading.key, review_id, gone, now)
+        if batch_id is not None:
+            effect = await reviews.owe_another_look(session, batch_id, None, now)
+            verdict.effect_ids += [effect] if effect else []
+
+    verdict.writes.append(write)
+    return verdict
+
+
+def _note_resolved(parts: Parts, happening: Happening, spec: Spec) -> Verdict:
+    """What was not sent yet needs no answer any more."""
+    verdict = Verdict("review", "resolved")
+
+    async def write(session: AsyncSession) -> None:
+        root_id = happening.thread_root_id or 0
+        for batch_id in await reviews.list_batches_of_thread(session, spec.id, root_id):
+            effect = await reviews.owe_another_look(session, batch_id, None, parts.clock())
+            verdict.effect_ids += [effect] if effect else []
+
+    verdict.writes.append(write)
+    return verdict

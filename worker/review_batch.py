@@ -1,0 +1,180 @@
+"""A batch of review words becomes a message, and is brought up to date while the agent has not been given it.
+
+Nothing is taken from deliveries: the words are read from GitHub now, so the newest text counts, resolved threads and
+deleted comments are left out, and only writers' earlier comments are shown.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db import reviews, specs
+from app.db.effects import record_effect
+from app.db.messages import NewMessage, record_message_of_spec, replace_message, withdraw_message
+from app.db.models import Effect, Message, ReviewBatch
+from app.db.retries import record_retry
+from app.domain.errors import RetryAt
+from app.domain.ids import UserId
+from app.domain.markers import notice_marker
+from app.domain.ports import RepoRef, User
+from app.domain.replies import ENDED, ENDED_WELL, EYES, RetryRefusal
+from app.domain.review import Composed, PullWords, compose_batch, render_correction, words_for_agent
+from app.domain.states import MessageState, SpecState
+from app.observability.crashpoints import crashpoint
+from sandbox_payload.wire import MessageType
+from worker.parts import Parts
+
+KINDS = frozenset({"review_batch", "review_reaction", "remark_reaction", "thread_answer", "review_again"})
+"""Effects that are about reviews."""
+
+
+async def perform_review_effect(parts: Parts, repo: RepoRef, effect: Effect) -> None:
+    """Safe to do twice, as every effect."""
+    payload, github = effect.payload, parts.github
+    if effect.kind == "review_batch":
+        await take_up_batch(parts, repo, payload)
+    elif effect.kind == "review_reaction":
+        await github.ensure_review_reaction(repo, str(payload["node_id"]), str(payload["content"]))
+    elif effect.kind == "remark_reaction":
+        await github.ensure_remark_reaction(repo, int(payload["comment_id"]), str(payload["content"]))
+    elif effect.kind == "thread_answer":
+        await github.ensure_thread_answer(
+            repo, int(payload["pull"]), int(payload["thread"]), str(payload["marker"]), str(payload["body"])
+        )
+    else:
+        await github.ensure_review_requested(repo, int(payload["pull"]), str(payload["login"]))
+
+
+async def take_up_batch(parts: Parts, repo: RepoRef, payload: Mapping[str, Any]) -> None:
+    """Read what the batch says now and hand it on. Raises RetryAt when more of it came while it was read."""
+    batch_id = uuid.UUID(str(payload["batch"]))
+    async with parts.db.read() as session:
+        batch = await reviews.find_batch(session, batch_id)
+        review_ids = await reviews.list_review_ids(session, batch_id)
+    if batch is None or batch.answered_at is not None:
+        return
+    words = await parts.github.fetch_pull_words(repo, batch.pull_number, review_ids)
+    composed = await _compose(parts, repo, batch, words)
+    crashpoint("review_message.before")
+    async with parts.db.write() as session:
+        # The spec's row first, as everywhere that messages and sandboxes are recorded.
+        await specs.record_fact(session, batch.spec_id, parts.clock())
+        locked = await reviews.lock_batch(session, batch_id)
+        if locked is None or await reviews.list_review_ids(session, batch_id) != review_ids:
+            raise RetryAt("more of the same batch came meanwhile", parts.clock())
+        changed = payload.get("changed")
+        told = await _record(parts, session, locked, composed, _changed(words, changed) if changed else None)
+    crashpoint("review_message.after")
+    if told is not None and told.sandbox_id is not None:
+        await parts.ring(told.sandbox_id)
+
+
+async def _compose(parts: Parts, repo: RepoRef, batch: ReviewBatch, words: PullWords) -> Composed:
+    """With permissions as they are now: of the reviewer, and of everybody who spoke in the same threads before."""
+    author = (batch.author_id, batch.author_login)
+    speakers = {batch.author_id: User(UserId(batch.author_id), batch.author_login)}
+    draft = compose_batch(words, author, (), batch.pull_number)
+    roots = {thread.root_id for thread in draft.threads}
+    for remark in words.remarks:
+        human = remark.author_type != "Bot" and not remark.author_login.endswith("[bot]")
+        if remark.author_id is not None and remark.root_id in roots and human:
+            speakers[remark.author_id] = User(UserId(remark.author_id), remark.author_login)
+    writers = {
+        number
+        for number, speaker in speakers.items()
+        if (await parts.github.fetch_permission(repo, speaker)).may_write
+    }
+    if batch.author_id not in writers:
+        return Composed("")
+    return compose_batch(words, author, writers, batch.pull_number)
+
+
+def _changed(words: PullWords, changed: tuple[str, int]) -> tuple[int | None, str] | None:
+    """The thread and the newest text of the words that were edited; None when they are gone."""
+    kind, number = changed
+    if kind == reviews.REVIEW:
+        return next(((None, one.body) for one in words.reviews if one.review_id == number), None)
+    return next(((one.root_id, one.body) for one in words.remarks if one.comment_id == number), None)
+
+
+async def _record(
+    parts: Parts,
+    session: AsyncSession,
+    batch: ReviewBatch,
+    composed: Composed,
+    changed: tuple[int | None, str] | None,
+) -> Message | None:
+    """The message that is new, if one is."""
+    message = await reviews.find_message_of(session, batch.id)
+    if message is None:
+        return await _hand_over(parts, session, batch, composed)
+    if message.state is MessageState.QUEUED:
+        if composed.text:
+            await replace_message(session, message.id, composed.text)
+            await _keep(parts, session, batch, composed)
+        else:
+            await withdraw_message(session, message.id)
+            await reviews.replace_threads(session, batch.id, ())
+        return None
+    text = words_for_agent(changed[1]) if changed else ""
+    if changed is None or not text or text in message.content:
+        return None
+    correction = render_correction(changed[0], text)
+    known = uuid.uuid5(batch.id, correction)  # asked for twice, it is said once
+    if await reviews.find_message_of(session, known) is not None:
+        return None
+    new = NewMessage(MessageType.USER_MESSAGE.value, correction, author_id=batch.author_id, id=known)
+    return await record_message_of_spec(session, batch.spec_id, new, parts.clock())
+
+
+async def _hand_over(
+    parts: Parts, session: AsyncSession, batch: ReviewBatch, composed: Composed
+) -> Message | None:
+    now = parts.clock()
+    batch.built_at = now
+    spec = await specs.find_spec(session, batch.spec_id)
+    if spec is None or not composed.text:
+        return None
+    if spec.state in {SpecState.COMPLETED, SpecState.CANCELLED}:
+        await _say_ended(parts, session, batch)
+    if spec.state is SpecState.COMPLETED:
+        return None
+    await _keep(parts, session, batch, composed)
+    new = NewMessage(MessageType.USER_MESSAGE.value, composed.text, author_id=batch.author_id, id=batch.id)
+    message = await record_message_of_spec(session, spec.id, new, now)
+    if spec.state is SpecState.FAILED:
+        refused = await record_retry(session, spec.id, now)
+        if refused is not None and refused.reason is RetryRefusal.ENDING:
+            raise RetryAt("its end is still being told", now + timedelta(seconds=1))
+    return message
+
+
+async def _keep(parts: Parts, session: AsyncSession, batch: ReviewBatch, composed: Composed) -> None:
+    """What the message speaks of, with 👀 on all of it."""
+    batch.review_nodes = list(composed.review_nodes)
+    await session.flush()
+    await reviews.replace_threads(session, batch.id, composed.threads)
+    spec = await specs.find_spec(session, batch.spec_id)
+    if spec is not None:
+        repo = (spec.installation_id, spec.repo_id)
+        await reviews.owe_receipts(session, repo, batch.id, EYES, parts.clock())
+
+
+async def _say_ended(parts: Parts, session: AsyncSession, batch: ReviewBatch) -> None:
+    """Once for each end, under the key that comments use too."""
+    spec = await specs.find_spec(session, batch.spec_id)
+    if spec is None:
+        return
+    key = f"ended:{spec.id}:{int(spec.ended_at.timestamp()) if spec.ended_at else 0}"
+    text = ENDED if spec.state is SpecState.CANCELLED else ENDED_WELL.format(label=parts.labels.agent)
+    marker = notice_marker(key)
+    payload = {"issue": batch.pull_number, "marker": marker, "body": f"{marker}\n{text}"}
+    await record_effect(
+        session, kind="notice", key=f"{spec.repo_id}:notice:{key}", repo=(spec.installation_id, spec.repo_id),
+        payload=payload, now=parts.clock(),
+    )  # fmt: skip
