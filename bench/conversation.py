@@ -28,6 +28,8 @@ ROUNDS = 8
 LABEL = "agent:quick"
 WAIT_S = 120.0
 LOOK_S = 0.01
+UNSEEN_S = 1.0
+"""Looking is work on the same machine: it begins when a word has most likely arrived. The times are from logs."""
 BETWEEN_S = 0.5
 """What follows a round (a push, edits of comments) is over when the next word comes."""
 TOOL_S = 300
@@ -69,6 +71,7 @@ async def _words(stage: Stage, agents: int, rounds: int) -> list[float]:
         for position, number in enumerate(issues, 1):
             text = f"Word {round_}-{number} of the bench."
             await _say(stage, number, text)
+            await asyncio.sleep(UNSEEN_S)
             took = await _until(partial(_time_to_model, stage, text), f"{text!r} in a request")
             found += [took * 1000] if round_ else []
             rests = agents * (round_ + 1) + position
