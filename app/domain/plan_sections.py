@@ -39,7 +39,10 @@ def _requirement(one: RequirementView, tasks: Sequence[str]) -> str:
 
 def task_heads(plan: PlanView) -> Shelf:
     """One checklist line per task: what is shown of it at the very least."""
-    return [partial(task_head, one.key, one.title, one.depends_on) for one in plan.tasks]
+    return [
+        partial(task_head, one.key, one.title, one.depends_on, done=one.key in plan.done)
+        for one in plan.tasks
+    ]
 
 
 def task_head(key: str, title: str, depends_on: Sequence[str], *, done: bool = False) -> str:

@@ -210,6 +210,8 @@ class PlanView:
     """Sentences on tasks that are put one after the other, since they change the same files."""
     changes: tuple[str, ...] = ()
     """What differs from the plan that was shown before, in sentences, unescaped."""
+    done: frozenset[str] = frozenset()
+    """Keys of the tasks that are done."""
     approval_awaited: bool = False
     approved_by: str = ""
     approved_label: str = "agent:approved"
@@ -264,6 +266,7 @@ class PlanFacts(TypedDict, total=False):
     revision: Required[int]
     full_hash: Required[str]
     changes: tuple[str, ...]
+    done: frozenset[str]
     approval_awaited: bool
     approved_by: str
     approved_label: str

@@ -81,7 +81,10 @@ async def test_plan_is_made_then_its_tasks_run_in_order_and_end_in_one_pull_requ
     assert "Write binomial" in prompt(bench)
     assert brief(bench).test_command == "python3 -m unittest"
     assert brief(bench).idle_s == 0
+    assert "- [ ] **T1**" in plan_comment(bench, number)
     await finish_task(bench, "one\n")
+    assert "- [x] **T1**" in plan_comment(bench, number)
+    assert "- [ ] **T2**" in plan_comment(bench, number)
     second = bench.sandboxes.newest
     assert second.environment["TASK_ID"] == (await tasks(bench))["T2"].id
     assert first.name in bench.sandboxes.deleted

@@ -23,6 +23,7 @@ from worker.flow.follow import follow_up_item, is_follow_up, set_aside
 from worker.flow.let_go import let_go
 from worker.flow.lost import interruption, take_interrupted
 from worker.flow.model_key import key_trouble
+from worker.flow.plan_comment import tell_plan
 from worker.flow.rescue import rescue_checkpoint
 from worker.flow.sub_issues import owe_sub_issue_end
 from worker.flow.take_result import Taken, find_manifest, take_result
@@ -81,6 +82,8 @@ async def _go_on(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Taken,
         if is_follow_up(step.task):
             return await set_aside(step, text + tail)
         return await step.end(SpecState.FAILED, Outcome.FAILED, _of_task(step) + text + tail)
+    if step.spec.plan_hash is not None and not is_follow_up(step.task):
+        await tell_plan(step, step.spec.plan_hash)
     if any(task.state not in {TaskState.COMPLETED, TaskState.CANCELLED} for task in step.tasks):
         await let_go(step, sandbox, None)  # others follow; the last one waits for what people say
     elif isinstance(taken.decision, NoChanges) and untouched:

@@ -8,13 +8,14 @@ from app.domain.markers import plan_marker
 from app.domain.pace import Urgency
 from app.domain.render_plan import diff_plans, render_plan
 from app.domain.secrets_scan import redact
+from app.domain.states import TaskState
 from app.domain.view import PlanView
 from app.observability.crashpoints import crashpoint
 from worker.step import Step
 
 
 async def tell_plan(step: Step, whole: str) -> None:
-    """Bring the comment up to date with the plan of that hash, and with who approved it. A new plan is a new revision,
+    """Bring the comment up to date with the plan of that hash, who approved it, and which tasks are done. A new plan is a new revision,
     which says what changed since the last.
     """
     spec, outputs = step.spec, step.outputs
@@ -31,6 +32,7 @@ async def tell_plan(step: Step, whole: str) -> None:
         full_hash=whole,
         scores={row.name: row.score for row in step.phases if row.score is not None},
         changes=changes,
+        done=frozenset(task.key for task in step.tasks if task.state is TaskState.COMPLETED),
         approval_awaited=step.approval_required and not approved,
         approved_by=(spec.approved_by or "") if approved else "",
         approved_label=step.labels.approved,
