@@ -45,6 +45,17 @@ LIMIT_S = CLAIM.total_seconds() * 3 / 4
 """Ends before the claim lapses, so that no two workers look for the same comment and both make it."""
 
 
+def _is_still_owed(effect: Effect, error: Exception) -> bool:
+    """Credentials are the operator's to mend. A batch of review words is all that there is of them here, so one refusal
+    does not lose them.
+    """
+    if isinstance(error, Denied) and error.reason == "credentials":
+        return True
+    return (
+        effect.kind == "review_batch" and isinstance(error, Denied | Gone) and effect.attempts < MAX_ATTEMPTS
+    )
+
+
 class Effects:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -69,8 +80,8 @@ class Effects:
                     await defer_effect(session, effect_id, at, reason=str(later)[:500])
                 return False
             except (Gone, Denied, Refused) as error:
-                if isinstance(error, Denied) and error.reason == "credentials":
-                    await self._put_off(effect, error)  # the operator's to mend, and then still owed
+                if _is_still_owed(effect, error):
+                    await self._put_off(effect, error)
                     return False
                 state, reason = EffectState.FAILED, f"{type(error).__name__}: {error}"[:500]
             except Exception as error:

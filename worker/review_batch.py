@@ -8,23 +8,31 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import reviews, specs
 from app.db.effects import record_effect
-from app.db.messages import NewMessage, record_message_of_spec, replace_message, withdraw_message
+from app.db.messages import (
+    NewMessage,
+    count_said_since,
+    record_message_of_spec,
+    replace_message,
+    withdraw_message,
+)
 from app.db.models import Effect, Message, ReviewBatch
 from app.db.retries import record_retry
 from app.domain.errors import RetryAt
 from app.domain.ids import UserId
 from app.domain.markers import notice_marker
 from app.domain.ports import RepoRef, User
-from app.domain.replies import ENDED, ENDED_WELL, EYES, RetryRefusal
+from app.domain.replies import ENDED, ENDED_WELL, EYES, PAUSED_HEARD, SAID_ENOUGH, RetryRefusal
 from app.domain.review import Composed, PullWords, compose_batch, render_correction, words_for_agent
-from app.domain.states import MessageState, SpecState
+from app.domain.sanitize import escape_markdown
+from app.domain.states import SPEC_LIVE, MessageState, SpecState
+from app.domain.trust import SAID_AT_MOST, SAID_WITHIN
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import MessageType
 from worker.parts import Parts
@@ -56,7 +64,7 @@ async def take_up_batch(parts: Parts, repo: RepoRef, payload: Mapping[str, Any])
     async with parts.db.read() as session:
         batch = await reviews.find_batch(session, batch_id)
         review_ids = await reviews.list_review_ids(session, batch_id)
-    if batch is None or batch.answered_at is not None:
+    if batch is None or (batch.answered_at is not None and not payload.get("changed")):
         return
     words = await parts.github.fetch_pull_words(repo, batch.pull_number, review_ids)
     composed = await _compose(parts, repo, batch, words)
@@ -74,8 +82,10 @@ async def take_up_batch(parts: Parts, repo: RepoRef, payload: Mapping[str, Any])
         await parts.ring(told.sandbox_id)
 
 
-async def _compose(parts: Parts, repo: RepoRef, batch: ReviewBatch, words: PullWords) -> Composed:
-    """With permissions as they are now: of the reviewer, and of everybody who spoke in the same threads before."""
+async def _compose(parts: Parts, repo: RepoRef, batch: ReviewBatch, words: PullWords) -> Composed | None:
+    """With permissions as they are now: of the reviewer, and of everybody who spoke in the same threads before. None
+    when the reviewer has no say any more.
+    """
     author = (batch.author_id, batch.author_login)
     speakers = {batch.author_id: User(UserId(batch.author_id), batch.author_login)}
     draft = compose_batch(words, author, (), batch.pull_number)
@@ -90,7 +100,7 @@ async def _compose(parts: Parts, repo: RepoRef, batch: ReviewBatch, words: PullW
         if (await parts.github.fetch_permission(repo, speaker)).may_write
     }
     if batch.author_id not in writers:
-        return Composed("")
+        return None
     return compose_batch(words, author, writers, batch.pull_number)
 
 
@@ -106,15 +116,15 @@ async def _record(
     parts: Parts,
     session: AsyncSession,
     batch: ReviewBatch,
-    composed: Composed,
+    composed: Composed | None,
     changed: tuple[int | None, str] | None,
 ) -> Message | None:
     """The message that is new, if one is."""
     message = await reviews.find_message_of(session, batch.id)
     if message is None:
-        return await _hand_over(parts, session, batch, composed)
+        return await _hand_over(parts, session, batch, composed or Composed(""))
     if message.state is MessageState.QUEUED:
-        if composed.text:
+        if composed is not None and composed.text:
             await replace_message(session, message.id, composed.text)
             await _keep(parts, session, batch, composed)
         else:
@@ -122,13 +132,18 @@ async def _record(
             await reviews.replace_threads(session, batch.id, ())
         return None
     text = words_for_agent(changed[1]) if changed else ""
-    if changed is None or not text or text in message.content:
+    if changed is None or not text or composed is None:
         return None
     correction = render_correction(changed[0], text)
-    known = uuid.uuid5(batch.id, correction)  # asked for twice, it is said once
-    if await reviews.find_message_of(session, known) is not None:
+    said = await reviews.list_corrections(session, batch, correction.partition("\n")[0])
+    # What the agent heard last of these words, asked for twice or changed back: the same is not said again.
+    same = said[-1].content == correction if said else f"\n{text}\n" in f"\n{message.content}\n"
+    if same:
         return None
-    new = NewMessage(MessageType.USER_MESSAGE.value, correction, author_id=batch.author_id, id=known)
+    new = NewMessage(
+        MessageType.USER_MESSAGE.value, correction, author_id=batch.author_id, author_login=batch.author_login,
+        id=uuid.uuid5(batch.id, f"{len(said)}:{correction}"),
+    )  # fmt: skip
     return await record_message_of_spec(session, batch.spec_id, new, parts.clock())
 
 
@@ -144,8 +159,20 @@ async def _hand_over(
         await _say_ended(parts, session, batch)
     if spec.state is SpecState.COMPLETED:
         return None
+    if await count_said_since(session, spec.repo_id, batch.author_id, now - SAID_WITHIN) >= SAID_AT_MOST:
+        text = SAID_ENOUGH.format(login=escape_markdown(batch.author_login), count=SAID_AT_MOST)
+        hour = int(now.timestamp()) // 3600
+        await _owe_notice(parts, session, batch, f"enough:{batch.author_id}:{batch.pull_number}:{hour}", text)
+        return None
     await _keep(parts, session, batch, composed)
-    new = NewMessage(MessageType.USER_MESSAGE.value, composed.text, author_id=batch.author_id, id=batch.id)
+    if spec.pause_asked_at is not None and spec.state in SPEC_LIVE:
+        await _owe_notice(
+            parts, session, batch, f"paused:{_moment(spec.id, spec.pause_asked_at)}", PAUSED_HEARD
+        )
+    new = NewMessage(
+        MessageType.USER_MESSAGE.value, composed.text, author_id=batch.author_id,
+        author_login=batch.author_login, id=batch.id,
+    )  # fmt: skip
     message = await record_message_of_spec(session, spec.id, new, now)
     if spec.state is SpecState.FAILED:
         refused = await record_retry(session, spec.id, now)
@@ -170,8 +197,19 @@ async def _say_ended(parts: Parts, session: AsyncSession, batch: ReviewBatch) ->
     spec = await specs.find_spec(session, batch.spec_id)
     if spec is None:
         return
-    key = f"ended:{spec.id}:{int(spec.ended_at.timestamp()) if spec.ended_at else 0}"
     text = ENDED if spec.state is SpecState.CANCELLED else ENDED_WELL.format(label=parts.labels.agent)
+    await _owe_notice(parts, session, batch, f"ended:{_moment(spec.id, spec.ended_at)}", text)
+
+
+def _moment(spec_id: str, at: datetime | None) -> str:
+    """As comments name it too, so that one of both is said once."""
+    return f"{spec_id}:{int(at.timestamp()) if at else 0}"
+
+
+async def _owe_notice(parts: Parts, session: AsyncSession, batch: ReviewBatch, key: str, text: str) -> None:
+    spec = await specs.find_spec(session, batch.spec_id)
+    if spec is None:
+        return
     marker = notice_marker(key)
     payload = {"issue": batch.pull_number, "marker": marker, "body": f"{marker}\n{text}"}
     await record_effect(

@@ -90,7 +90,7 @@ CONFLICT = (
 )
 FOLLOW_UP_FAILED = "What was said last could not be followed; the work is as it was. {reason}"
 ROUNDS_USED_UP = (
-    "**Paused.** The result was worked on {rounds} times after it was first ready for review, which is as often as "
+    "**Paused.** The result was worked on {rounds} since it was ready for review, or since somebody let it go on, which is as often as "
     "`max_rounds` allows without asking. What was said since, and checks that failed, wait: comment `/agent resume` to "
     "let the agent go on (for as many rounds again), or `/agent stop` to end here."
 )

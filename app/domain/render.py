@@ -214,6 +214,8 @@ def _next_hint(view: SpecView) -> str:
         return "The issue stays open; set the label again after saying more"
     if view.approval_awaited:
         return "Remove the label or close the issue to drop the plan"
+    if view.state == "completed":
+        return "For more, open another issue, or set the label again"
     if view.outcome is Outcome.DONE:
         return "Review the pull request; merging it completes this"
     return "Remove the label or close the issue to stop"

@@ -79,6 +79,7 @@ async def _go_on(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Taken,
     if failed:
         tail = "" if untouched else " What it had done by then is on the branch."
         text = key_trouble(step, sandbox) or failure_text(manifest, step.parts.secrets)
+        text = text if text.endswith((".", "!", "?", "```")) else f"{text}."
         if is_follow_up(step.task):
             return await set_aside(step, text + tail)
         return await step.end(SpecState.FAILED, Outcome.FAILED, _of_task(step) + text + tail)

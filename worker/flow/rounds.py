@@ -27,12 +27,16 @@ def are_used_up(step: Step) -> bool:
     return count_rounds(step) - step.spec.rounds_before >= step.settings.max_rounds
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{max(count, 0)} times"
+
+
 async def ask_to_go_on(step: Step) -> datetime:
     """The work rests; what was said, and checks that failed, wait until somebody lets it go on."""
     spec, rounds = step.spec, count_rounds(step)
     key = f"rounds:{spec.id}:{rounds}"
     marker = notice_marker(key)
-    body = f"{marker}\n{ROUNDS_USED_UP.format(rounds=step.settings.max_rounds)}"
+    body = f"{marker}\n{ROUNDS_USED_UP.format(rounds=_times(rounds - spec.rounds_before))}"
     async with step.saving() as session:
         await record_pause(session, spec.id, None, step.now())
         await record_effect(

@@ -33,7 +33,7 @@ from app.domain.replies import (
     render_help,
 )
 from app.domain.sanitize import escape_markdown, sanitize_text
-from app.domain.states import DeliveryState, SpecState
+from app.domain.states import SPEC_LIVE, DeliveryState, SpecState
 from app.domain.triggers import A_BOT, CommentFacts, Happening, Said, moment_of
 from app.domain.trust import SAID_AT_MOST
 from worker.intake.addressed import owe_notice, repo_of
@@ -240,7 +240,7 @@ async def _say(hearing: Hearing, asked: Asked, verdict: Verdict, text: str) -> N
     if heard and text:
         effect = await record_reaction(asked.session, hearing.repo_key, comment_id, EYES, asked.now)
         verdict.effect_ids += [effect] if effect else []
-    if text and asked.spec.pause_asked_at is not None:
+    if text and asked.spec.pause_asked_at is not None and ended in SPEC_LIVE:
         await _notice(
             hearing, verdict, f"paused:{_moment(asked.spec.id, asked.spec.pause_asked_at)}", PAUSED_HEARD
         )(asked.session)

@@ -28,6 +28,7 @@ from app.domain.review import stands_alone, words_for_agent
 from app.domain.states import DeliveryState
 from app.domain.triggers import CommentFacts, Happening, Reviewed, moment_of
 from worker.intake.addressed import owe_notice, repo_of
+from worker.intake.base import find_bases
 from worker.intake.commands import Asked, obey
 from worker.intake.permission import Permissions
 from worker.parts import Parts
@@ -80,7 +81,8 @@ async def hear_review(
     author = User(UserId(words.author_id or 0), words.author_login, words.author_type)
     if not await permissions.may_write(repo_of(happening), author):
         return _refuse(reading)
-    return _act(reading)
+    commands = parse_comment(words.body).commands
+    return _act(reading, await find_bases(parts.github, repo_of(happening), commands))
 
 
 async def _find_spec(parts: Parts, happening: Happening) -> Spec | None:
@@ -113,7 +115,7 @@ def _is_old(reading: Reading, heard: HeardWord) -> bool:
 # ---------------------------------------------------------------- who has a say
 
 
-def _act(reading: Reading) -> Verdict:
+def _act(reading: Reading, bases: frozenset[str]) -> Verdict:
     earlier = reading.heard.commands if reading.heard else ()
     left, fresh = Counter(earlier), list[Command]()
     for command in parse_comment(reading.words.body).commands:
@@ -132,7 +134,7 @@ def _act(reading: Reading) -> Verdict:
             return
         await _unless_heard_meanwhile(reading, session)
         verdict.spec_ids.append(spec.id)
-        asked = Asked(session, spec, words.author_id or 0, words.author_login, now)
+        asked = Asked(session, spec, words.author_id or 0, words.author_login, now, bases=bases)
         for command in fresh:
             await obey(asked, command)
         batch_id = await _place(reading, asked, verdict)
