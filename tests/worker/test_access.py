@@ -74,6 +74,7 @@ async def test_without_issues_check_and_pull_request_say_so_and_the_comment_foll
     assert "could not be written" in bench.github.pulls(bench.name)[0]["body"]
     await bench.hand_in()
     await bench.rest()
+    await bench.pass_time(15)
     assert sorted(map(str, checks(bench))) == ["neutral", "success"]
     assert bench.comments(number) == []
     await restore(bench)

@@ -74,6 +74,9 @@ def call_issue_routes(t: Typed) -> int:
     n = issue.number
     t(rest.issues.list_for_repo(OWNER, NAME))
     t(rest.issues.get(OWNER, NAME, n))
+    below = t(rest.issues.create(OWNER, NAME, title="A part of it"))
+    t(rest.issues.add_sub_issue(OWNER, NAME, n, sub_issue_id=below.id))
+    t(rest.issues.list_sub_issues(OWNER, NAME, n))
     t(rest.issues.update(OWNER, NAME, n, title="Another", labels=["agent", "bug"]))
     comment = t(rest.issues.create_comment(OWNER, NAME, n, body="Hello"))
     t(rest.issues.list_comments(OWNER, NAME, n))
