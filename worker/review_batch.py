@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import reviews, specs
-from app.db.effects import record_effect
+from app.db.effects import record_notice
 from app.db.messages import (
     NewMessage,
     count_said_since,
@@ -26,7 +26,6 @@ from app.db.models import Effect, Message, ReviewBatch
 from app.db.retries import record_retry
 from app.domain.errors import RetryAt
 from app.domain.ids import UserId
-from app.domain.markers import notice_marker
 from app.domain.ports import RepoRef, User
 from app.domain.replies import ENDED, ENDED_WELL, EYES, PAUSED_HEARD, SAID_ENOUGH, RetryRefusal
 from app.domain.review import Composed, PullWords, compose_batch, render_correction, words_for_agent
@@ -210,9 +209,5 @@ async def _owe_notice(parts: Parts, session: AsyncSession, batch: ReviewBatch, k
     spec = await specs.find_spec(session, batch.spec_id)
     if spec is None:
         return
-    marker = notice_marker(key)
-    payload = {"issue": batch.pull_number, "marker": marker, "body": f"{marker}\n{text}"}
-    await record_effect(
-        session, kind="notice", key=f"{spec.repo_id}:notice:{key}", repo=(spec.installation_id, spec.repo_id),
-        payload=payload, now=parts.clock(),
-    )  # fmt: skip
+    repo = (spec.installation_id, spec.repo_id)
+    await record_notice(session, repo, batch.pull_number, key, text, parts.clock())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +21,11 @@ class Heard:
     body_sha: str
     commands: tuple[str, ...] = ()
     deleted: bool = False
+
+
+def digest_of(body: str) -> str:
+    """Tells whether a text is the one that was heard; of any text, lone surrogates too."""
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 async def find_heard(session: AsyncSession, repo_id: int, comment_id: int) -> Heard | None:

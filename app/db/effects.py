@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.db.dialect import insert_for
 from app.db.models import Effect
 from app.domain.ids import EffectId, new_effect_id
+from app.domain.markers import notice_marker
 from app.domain.states import EffectState
 
 CLAIM = timedelta(seconds=20)
@@ -44,16 +45,30 @@ async def record_effect(
 async def record_reaction(
     session: AsyncSession,
     repo: tuple[int, int],
-    comment_id: int,
+    target: int | str,
     content: str,
     now: datetime,
     *,
+    kind: str = "reaction",
     key: str | None = None,
 ) -> EffectId | None:
-    """Owe a reaction (GitHub's name of it) to a comment of the repository; None when it was owed before."""
-    key = key or f"{repo[1]}:reaction:{comment_id}:{content}"
-    payload = {"comment_id": comment_id, "content": content}
-    return await record_effect(session, kind="reaction", key=key, repo=repo, payload=payload, now=now)
+    """Owe a reaction (GitHub's name of it); None when it was owed before. `target` is the number of a comment, in a
+    conversation or with `kind` "remark_reaction" beside a line, or with "review_reaction" a review's GraphQL id.
+    """
+    key = key or f"{repo[1]}:{kind}:{target}:{content}"
+    payload = {"comment_id" if isinstance(target, int) else "node_id": target, "content": content}
+    return await record_effect(session, kind=kind, key=key, repo=repo, payload=payload, now=now)
+
+
+async def record_notice(
+    session: AsyncSession, repo: tuple[int, int], number: int | None, key: str, text: str, now: datetime
+) -> EffectId | None:
+    """Owe a comment of ours that belongs to no step, on an issue or pull request; once for that key in the repository."""
+    marker = notice_marker(key)
+    payload = {"issue": number, "marker": marker, "body": f"{marker}\n{text}"}
+    return await record_effect(
+        session, kind="notice", key=f"{repo[1]}:notice:{key}", repo=repo, payload=payload, now=now
+    )
 
 
 async def count_effects_since(session: AsyncSession, prefix: str, since: datetime) -> int:

@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import and_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.effects import record_effect
+from app.db.effects import record_effect, record_reaction
 from app.db.models import Effect, Message, ReviewBatch, ReviewThread, ReviewWord, Spec
 from app.domain.ids import EffectId
 from app.domain.review import BatchThread, decide_due
@@ -18,6 +18,8 @@ from app.domain.states import EffectState, MessageState
 
 REVIEW, COMMENT = "review", "comment"
 """The kinds of words: a review's body, an inline comment."""
+REACTIONS = {REVIEW: "review_reaction", COMMENT: "remark_reaction"}
+"""The effect that is a reaction to words of that kind."""
 
 # ---------------------------------------------------------------- words
 
@@ -220,40 +222,13 @@ async def owe_receipts(
     batch = await find_batch(session, batch_id)
     if batch is None:
         return None
-    owed = [await owe_review_reaction(session, repo, node, content, now) for node in batch.review_nodes]
     comment_ids = [one for thread in await list_threads(session, batch_id) for one in thread.comment_ids]
-    owed += [await owe_remark_reaction(session, repo, one, content, now) for one in comment_ids]
+    targets: list[tuple[int | str, str]] = [
+        *((node, REACTIONS[REVIEW]) for node in batch.review_nodes),
+        *((one, REACTIONS[COMMENT]) for one in comment_ids),
+    ]
+    owed = [await record_reaction(session, repo, one, content, now, kind=kind) for one, kind in targets]
     return next(filter(None, owed), None)
-
-
-async def owe_remark_reaction(
-    session: AsyncSession,
-    repo: tuple[int, int],
-    comment_id: int,
-    content: str,
-    now: datetime,
-    *,
-    key: str | None = None,
-) -> EffectId | None:
-    """To an inline comment."""
-    key = key or f"{repo[1]}:remark_reaction:{comment_id}:{content}"
-    payload = {"comment_id": comment_id, "content": content}
-    return await record_effect(session, kind="remark_reaction", key=key, repo=repo, payload=payload, now=now)
-
-
-async def owe_review_reaction(
-    session: AsyncSession,
-    repo: tuple[int, int],
-    node_id: str,
-    content: str,
-    now: datetime,
-    *,
-    key: str | None = None,
-) -> EffectId | None:
-    """To a review itself, by its GraphQL id."""
-    key = key or f"{repo[1]}:review_reaction:{node_id}:{content}"
-    payload = {"node_id": node_id, "content": content}
-    return await record_effect(session, kind="review_reaction", key=key, repo=repo, payload=payload, now=now)
 
 
 async def list_unanswered(

@@ -7,6 +7,7 @@ invisible parts. Markdown decides what that is, so it is parsed as Markdown.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -243,6 +244,17 @@ _MAKERS: Mapping[str, Callable[[list[str]], Command | None]] = {
     "status": _bare(Status()),
     "help": _bare(Help()),
 }
+
+
+def fresh_commands(commands: Sequence[Command], earlier: Sequence[str]) -> list[Command]:
+    """Those that the same text did not have before, as `words_of` tells them: an edit repeats nothing."""
+    left, fresh = Counter(earlier), []
+    for command in commands:
+        if left[words_of(command)] > 0:
+            left[words_of(command)] -= 1
+        else:
+            fresh.append(command)
+    return fresh
 
 
 def words_of(command: Command) -> str:

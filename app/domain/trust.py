@@ -9,6 +9,9 @@ from typing import Literal
 SAID_AT_MOST = 30
 """Messages of one person in one repository within SAID_WITHIN: far more than anybody types, far less than a script."""
 SAID_WITHIN = timedelta(hours=1)
+CONFUSED_AT_MOST = 5
+"""😕 on one issue or pull request within CONFUSED_WITHIN, to people without write access."""
+CONFUSED_WITHIN = timedelta(hours=1)
 
 
 def is_bot(kinds: Collection[str], login: str) -> bool:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
 from app.cli.root import app
-from app.domain.errors import SettingsError
 from app.domain.repo_settings import RepoSettings
-from app.sandbox.select import make_sandboxes
 from app.settings import Settings
 from tests.docs.markdown import ROOT
 
@@ -54,19 +51,6 @@ def test_every_setting_in_the_readme_exists() -> None:
 def test_the_readme_names_no_command_that_is_missing() -> None:
     commands = set(get_command(app).commands)  # type: ignore[attr-defined]
     assert set(re.findall(r"`issuewright (\w+)", README)) - commands == set()
-
-
-def test_the_readme_calls_missing_what_is_missing() -> None:
-    not_there = README.split("**Not there yet:**")[1].split("\n")[0]
-    assert ("Daytona" in not_there) == (not has_provider("daytona"))
-
-
-def has_provider(name: str) -> bool:
-    try:
-        make_sandboxes(name, Path("/nonexistent"), Path("/nonexistent"), Settings(daytona_api_key="k"))
-    except SettingsError:
-        return False
-    return True
 
 
 def test_the_readme_names_make_targets_that_exist() -> None:

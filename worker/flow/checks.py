@@ -9,7 +9,7 @@ from datetime import datetime
 import structlog
 
 from app.db.ci import count_fixes, find_checked_head, record_look, record_ready_head, record_told
-from app.db.effects import record_effect
+from app.db.effects import record_notice
 from app.db.messages import NewMessage, record_message_of_spec
 from app.db.models import CheckedHead
 from app.domain.ci import (
@@ -26,7 +26,6 @@ from app.domain.ci import (
     render_given_up,
 )
 from app.domain.errors import Denied, Gone, Refused, RetryAt
-from app.domain.markers import notice_marker
 from sandbox_payload.wire import MessageType
 from worker.step import Step
 
@@ -125,12 +124,8 @@ async def _give_up(step: Step, seen: CheckedHead, head: HeadChecks, fixes: Fixes
     """Said once, where people look at the pull request."""
     spec, text = step.spec, render_given_up(head, seen.head_sha, fixes)
     key = f"ci:{spec.id}:{seen.head_sha[:12]}"
-    marker = notice_marker(key)
     async with step.saving(notes=[*spec.notes, text]) as session:
         await record_told(session, seen, step.now(), asked=False)
-        await record_effect(
-            session, kind="notice", key=f"{spec.repo_id}:notice:{key}",
-            repo=(spec.installation_id, spec.repo_id), now=step.now(),
-            payload={"issue": spec.pull_number, "marker": marker, "body": f"{marker}\n{text}"},
-        )  # fmt: skip
+        repo = (spec.installation_id, spec.repo_id)
+        await record_notice(session, repo, spec.pull_number, key, text, step.now())
     return step.again()

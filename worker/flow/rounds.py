@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from app.db.effects import record_effect
+from app.db.effects import record_notice
 from app.db.pauses import record_pause
-from app.domain.markers import notice_marker
 from app.domain.notices import ROUNDS_USED_UP
 from app.domain.plan import FOLLOW_UP
 from app.domain.states import TaskState
@@ -34,13 +33,12 @@ def _times(count: int) -> str:
 async def ask_to_go_on(step: Step) -> datetime:
     """The work rests; what was said, and checks that failed, wait until somebody lets it go on."""
     spec, rounds = step.spec, count_rounds(step)
-    key = f"rounds:{spec.id}:{rounds}"
-    marker = notice_marker(key)
-    body = f"{marker}\n{ROUNDS_USED_UP.format(rounds=_times(rounds - spec.rounds_before))}"
+    key, text = (
+        f"rounds:{spec.id}:{rounds}",
+        ROUNDS_USED_UP.format(rounds=_times(rounds - spec.rounds_before)),
+    )
     async with step.saving() as session:
         await record_pause(session, spec.id, None, step.now())
-        await record_effect(
-            session, kind="notice", key=f"{spec.repo_id}:notice:{key}", repo=(spec.installation_id, spec.repo_id),
-            payload={"issue": spec.pull_number, "marker": marker, "body": body}, now=step.now(),
-        )  # fmt: skip
+        repo = (spec.installation_id, spec.repo_id)
+        await record_notice(session, repo, spec.pull_number, key, text, step.now())
     return step.again()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -12,11 +10,11 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import specs
-from app.db.comments import Heard, find_heard, record_heard
+from app.db.comments import Heard, digest_of, find_heard, record_heard
 from app.db.effects import count_effects_since, record_reaction
 from app.db.messages import list_messages_of_comment, withdraw_message
 from app.db.models import Spec
-from app.domain.commands import Command, Comment, Help, Stop, parse_comment, words_of
+from app.domain.commands import Comment, Help, Stop, fresh_commands, parse_comment, words_of
 from app.domain.errors import Gone, RetryAt
 from app.domain.ids import UserId
 from app.domain.markers import notice_marker
@@ -35,7 +33,7 @@ from app.domain.replies import (
 from app.domain.sanitize import escape_markdown, sanitize_text
 from app.domain.states import SPEC_LIVE, DeliveryState, SpecState
 from app.domain.triggers import A_BOT, CommentFacts, Happening, Said, moment_of
-from app.domain.trust import SAID_AT_MOST
+from app.domain.trust import CONFUSED_AT_MOST, CONFUSED_WITHIN, SAID_AT_MOST
 from worker.intake.addressed import owe_notice, repo_of
 from worker.intake.base import find_bases
 from worker.intake.commands import Asked, obey
@@ -48,7 +46,6 @@ from worker.verdict import Verdict, Write
 log = structlog.get_logger("worker.intake")
 
 HOUR = timedelta(hours=1)
-CONFUSED_PER_HOUR = 5
 REPLIES_PER_HOUR = 20
 """On one issue: the last fuse against two machines that answer each other."""
 LONG_BODY = 4_000
@@ -127,10 +124,6 @@ async def _parse(body: str) -> Comment:
     return parse_comment(body)
 
 
-def _sha(body: str) -> str:
-    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 async def _why_old(hearing: Hearing, said: Said) -> str:
     """Why the event tells nothing new: deliveries come twice and in any order. '' when it does."""
     heard, comment = hearing.heard, hearing.comment
@@ -138,7 +131,7 @@ async def _why_old(hearing: Hearing, said: Said) -> str:
         return ""
     if heard.deleted:
         return "the comment was deleted"
-    if said.change == "created" or heard.body_sha == _sha(comment.body):
+    if said.change == "created" or heard.body_sha == digest_of(comment.body):
         return "heard before"
     edited_at = moment_of(comment.edited_at)
     if edited_at is None or heard.edited_at is None or edited_at > heard.edited_at:
@@ -170,7 +163,7 @@ async def _refuse(hearing: Hearing, parsed: Comment) -> Verdict:
 
     async def write(session: AsyncSession) -> None:
         now = hearing.parts.clock()
-        if await count_effects_since(session, key, now - HOUR) < CONFUSED_PER_HOUR:
+        if await count_effects_since(session, key, now - CONFUSED_WITHIN) < CONFUSED_AT_MOST:
             comment_id = hearing.comment.comment_id
             effect = await record_reaction(
                 session, hearing.repo_key, comment_id, CONFUSED, now, key=f"{key}{comment_id}"
@@ -194,7 +187,7 @@ def _no_work(hearing: Hearing, parsed: Comment) -> Verdict:
 
 def _act(hearing: Hearing, spec_id: str, parsed: Comment, bases: frozenset[str]) -> Verdict:
     earlier = hearing.heard.commands if hearing.heard else ()
-    fresh = _fresh(parsed.commands, earlier)
+    fresh = fresh_commands(parsed.commands, earlier)
     verdict = Verdict("command" if fresh else "message")
     text = sanitize_text(parsed.text).strip()
 
@@ -217,17 +210,6 @@ def _act(hearing: Hearing, spec_id: str, parsed: Comment, bases: frozenset[str])
 
     verdict.writes.append(write)
     return verdict
-
-
-def _fresh(commands: tuple[Command, ...], earlier: tuple[str, ...]) -> list[Command]:
-    """Those that the comment did not have before: an edit repeats nothing."""
-    left, fresh = Counter(earlier), []
-    for command in commands:
-        if left[words_of(command)] > 0:
-            left[words_of(command)] -= 1
-        else:
-            fresh.append(command)
-    return fresh
 
 
 async def _say(hearing: Hearing, asked: Asked, verdict: Verdict, text: str) -> None:
@@ -319,7 +301,7 @@ async def _record_heard(
     """Raises RetryAt when another worker was told of the same comment meanwhile: then it is looked at anew."""
     comment, now = hearing.comment, hearing.parts.clock()
     repo_id = repo_of(hearing.happening).repo_id
-    new = Heard(moment_of(comment.edited_at), _sha(comment.body), commands, deleted)
+    new = Heard(moment_of(comment.edited_at), digest_of(comment.body), commands, deleted)
     if await find_heard(session, repo_id, comment.comment_id) != hearing.heard:
         raise RetryAt("another word of the same comment came meanwhile", now)
     await record_heard(session, repo_id, comment.comment_id, hearing.number, new, now)

@@ -6,19 +6,17 @@ repeated, edits and deletions before that need nothing more than a note here.
 
 from __future__ import annotations
 
-import hashlib
 import uuid
-from collections import Counter
 from dataclasses import dataclass
-from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import reviews, specs
-from app.db.effects import count_effects_since
+from app.db.comments import digest_of
+from app.db.effects import count_effects_since, record_reaction
 from app.db.models import Spec
 from app.db.reviews import COMMENT, REVIEW, HeardWord
-from app.domain.commands import Command, parse_comment, words_of
+from app.domain.commands import fresh_commands, parse_comment, words_of
 from app.domain.errors import Gone, RetryAt
 from app.domain.ids import EffectId, UserId
 from app.domain.markers import notice_marker
@@ -27,15 +25,13 @@ from app.domain.replies import CONFUSED, THUMBS_UP
 from app.domain.review import stands_alone, words_for_agent
 from app.domain.states import DeliveryState
 from app.domain.triggers import CommentFacts, Happening, Reviewed, moment_of
+from app.domain.trust import CONFUSED_AT_MOST, CONFUSED_WITHIN
 from worker.intake.addressed import owe_notice, repo_of
 from worker.intake.base import find_bases
 from worker.intake.commands import Asked, obey
 from worker.intake.permission import Permissions
 from worker.parts import Parts
 from worker.verdict import Verdict
-
-HOUR = timedelta(hours=1)
-CONFUSED_PER_HOUR = 5
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ class Reading:
 
     @property
     def sha(self) -> str:
-        return hashlib.sha256(self.words.body.encode("utf-8", "surrogatepass")).hexdigest()
+        return digest_of(self.words.body)
 
 
 async def hear_review(
@@ -117,12 +113,7 @@ def _is_old(reading: Reading, heard: HeardWord) -> bool:
 
 def _act(reading: Reading, bases: frozenset[str]) -> Verdict:
     earlier = reading.heard.commands if reading.heard else ()
-    left, fresh = Counter(earlier), list[Command]()
-    for command in parse_comment(reading.words.body).commands:
-        if left[words_of(command)] > 0:
-            left[words_of(command)] -= 1
-        else:
-            fresh.append(command)
+    fresh = fresh_commands(parse_comment(reading.words.body).commands, earlier)
     verdict = Verdict("command" if fresh else "review")
 
     async def write(session: AsyncSession) -> None:
@@ -196,12 +187,11 @@ def _on_issue(reading: Reading) -> Happening:
 async def _owe_reaction(
     reading: Reading, session: AsyncSession, content: str, key: str | None
 ) -> EffectId | None:
+    # A comment has a number that REST knows; a review's body takes reactions through GraphQL alone.
+    target = reading.words.comment_id if reading.kind == COMMENT else reading.happening.review_node_id
+    kind = reviews.REACTIONS[reading.kind]
     now = reading.parts.clock()
-    if reading.kind == COMMENT:
-        comment_id = reading.words.comment_id
-        return await reviews.owe_remark_reaction(session, reading.repo, comment_id, content, now, key=key)
-    node_id = reading.happening.review_node_id
-    return await reviews.owe_review_reaction(session, reading.repo, node_id, content, now, key=key)
+    return await record_reaction(session, reading.repo, target, content, now, kind=kind, key=key)
 
 
 # ---------------------------------------------------------------- who has none
@@ -215,8 +205,8 @@ def _refuse(reading: Reading) -> Verdict:
     prefix = f"{reading.spec.repo_id}:confused:{reading.happening.pull_number}:"
 
     async def write(session: AsyncSession) -> None:
-        since = reading.parts.clock() - HOUR
-        if await count_effects_since(session, prefix, since) < CONFUSED_PER_HOUR:
+        since = reading.parts.clock() - CONFUSED_WITHIN
+        if await count_effects_since(session, prefix, since) < CONFUSED_AT_MOST:
             key = f"{prefix}{reading.kind}:{reading.words.comment_id}"
             effect = await _owe_reaction(reading, session, CONFUSED, key)
             verdict.effect_ids += [effect] if effect else []
