@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from app.domain.result_policy import DEFAULT_PROTECTED
 from app.domain.tree_path import escaping_links, fold_path, hostile_reason, is_protected, twin_paths
@@ -97,8 +98,18 @@ LINKS = st.dictionaries(
 )
 
 
+def is_loop(path: Path) -> bool:
+    """Whether the kernel gives up on following it: then nothing is reached, wherever a name may seem to lead."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
+
+
 @settings(max_examples=60)
 @given(links=LINKS)
+@example(links={"a": "a/../.."})
 def test_links_are_judged_as_the_kernel_follows_them(
     links: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -110,7 +121,7 @@ def test_links_are_judged_as_the_kernel_follows_them(
     escaping = set(escaping_links(links, frozenset(links)))
     for path in links:
         # What the kernel reaches without escaping in between is inside, so the end point must be too.
-        if path not in escaping:
+        if path not in escaping and not is_loop(tree / path):
             real = Path(os.path.realpath(tree / path))
             assert real == tree or tree in real.parents
 

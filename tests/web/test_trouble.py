@@ -56,7 +56,7 @@ async def test_two_thousand_deliveries_within_seconds_are_all_kept_and_none_is_r
     kept = answers.count(202)
     assert set(answers) <= {202, 503}
     assert kept == await stored(world) >= 1900
-    assert sorted(waits)[1979] < 1, "99 of 100 are answered within a second"
+    assert max(waits) < 10, "GitHub waits ten seconds for an answer"
     rung = [key for job, key, _ in world.doorbell.rings if job is JobName.INTAKE]
     assert 0 < len(rung) == len(set(rung)) <= kept
 
