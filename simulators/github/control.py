@@ -81,13 +81,19 @@ class Control(SetupControl, PeopleControl):
         action: str | None = None,
         state: str | None = None,
         repository_id: int | None = None,
+        installation_id: int | None = None,
+        after: int = 0,
     ) -> list[Json]:
-        """All deliveries, or those chosen, oldest first, with payload, state, status."""
-        return [
-            one
-            for one in self.read("deliveries", state=state, repository_id=repository_id)
-            if event in (None, one["event"]) and action in (None, one["action"])
-        ]
+        """All deliveries, or those chosen, oldest first, with payload, state, status; `after` is an id."""
+        about = {"repository_id": repository_id, "installation_id": installation_id}
+        found: list[Json] = self.read(
+            "deliveries", event=event, action=action, state=state, after=after, **about
+        )
+        return found
+
+    def pending_deliveries(self) -> int:
+        """How many are on their way."""
+        return int(self.read("pending_deliveries"))
 
     def wait_for_delivery(self, event: str, action: str | None = None, timeout_s: float = 10.0) -> Json:
         """The first delivery of an event that was attempted."""
@@ -116,15 +122,27 @@ class Control(SetupControl, PeopleControl):
 
     def repo(self, full_name: str) -> Json:
         """One repository of the state; LookupError."""
-        return self._read_one("repository", full_name=full_name)
+        found: Json = self._read_one("repository", full_name=full_name)
+        return found
+
+    def refs(self, full_name: str) -> dict[str, str]:
+        """SHAs by ref, of a repository; LookupError."""
+        found: dict[str, str] = self._read_one("refs", full_name=full_name)
+        return found
+
+    def check_runs(self, full_name: str) -> list[Json]:
+        """Of a repository, oldest first; LookupError."""
+        found: list[Json] = self._read_one("check_runs", full_name=full_name)
+        return found
 
     def issue(self, full_name: str, number: int) -> Json:
         """One issue of the state: ``comment_list``, ``reaction_list``, and for a pull request ``pull``, ``reviews``."""
-        return self._read_one("issue", full_name=full_name, number=number)
+        found: Json = self._read_one("issue", full_name=full_name, number=number)
+        return found
 
-    def _read_one(self, name: str, **query: Any) -> Json:
+    def _read_one(self, name: str, **query: Any) -> Any:
         try:
-            found: Json = self.read(name, **query)
+            found = self.read(name, **query)
         except ControlError as error:
             raise LookupError(f"{name} {query}") from error
         return found

@@ -90,7 +90,7 @@ class Stage:
         return self.repo.full_name
 
     def head(self, branch: str = "main") -> str:
-        return str(self.github.repo(self.name)["refs"][f"refs/heads/{branch}"])
+        return str(self.github.refs(self.name)[f"refs/heads/{branch}"])
 
     def writes(self) -> list[dict[str, Any]]:
         """Successful changes of this test, in the log's shape."""

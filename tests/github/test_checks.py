@@ -21,7 +21,7 @@ async def check(stage: Stage, output: CheckOutput, known_id: int | None = None) 
 
 
 def runs(stage: Stage) -> list[dict[str, Any]]:
-    return [run for run in stage.github.repo(stage.name)["check_runs"] if run["name"] == "Issuewright"]
+    return [run for run in stage.github.check_runs(stage.name) if run["name"] == "Issuewright"]
 
 
 async def test_check_run_is_made_once_updated_and_concluded(stage: Stage) -> None:

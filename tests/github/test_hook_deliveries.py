@@ -23,9 +23,7 @@ async def whole_listing(stage: Stage) -> tuple[list[HookDelivery], int]:
 
 
 def settled(stage: Stage) -> None:
-    stage.github.wait_for(
-        lambda: stage.github.state()["pending_deliveries"] == 0, what="the end of every attempt"
-    )
+    stage.github.wait_for(lambda: stage.github.pending_deliveries() == 0, what="the end of every attempt")
 
 
 async def test_more_than_a_page_then_all_come_once_newest_first(stage: Stage) -> None:

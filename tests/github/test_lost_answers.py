@@ -55,7 +55,7 @@ async def test_every_answer_lost_once_leaves_one_of_each(stage: Stage) -> None:
     state = stage.github.issue(stage.name, issue)
     assert state["state"] == "closed"
     assert [MARKER in one["body"] for one in state["comment_list"]] == [False, True]
-    assert [run["conclusion"] for run in stage.github.repo(stage.name)["check_runs"]] == ["success"]
+    assert [run["conclusion"] for run in stage.github.check_runs(stage.name)] == ["success"]
     assert [name for name in stage.labels() if name.startswith("agent")] == ["agent", "agent:quick"]
     assert stage.github.get_comment(asked["id"])["reactions"]["eyes"] == 1
 
@@ -90,9 +90,9 @@ async def test_every_answer_to_an_edit_or_a_removal_lost_once_changes_each_thing
     assert len(stage.writes()) == before, "each was answered with 502 and not made again"
     [comment] = stage.github.issue(stage.name, issue)["comment_list"]
     assert comment["body"].startswith("Done")
-    assert [run["conclusion"] for run in stage.github.repo(stage.name)["check_runs"]] == ["success"]
+    assert [run["conclusion"] for run in stage.github.check_runs(stage.name)] == ["success"]
     assert stage.github.pulls(stage.name)[0]["state"] == "closed"
-    assert f"refs/heads/{BRANCH}" not in stage.github.repo(stage.name)["refs"]
+    assert f"refs/heads/{BRANCH}" not in stage.github.refs(stage.name)
 
 
 async def test_start_commit_whose_answer_was_lost_is_made_again_and_only_one_is_on_a_branch(

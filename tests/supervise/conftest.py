@@ -45,10 +45,7 @@ def webhook(bench: Bench) -> Iterator[Webhook]:
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
-    app_id = next(
-        one["app_id"] for one in bench.github.state()["installations"] if one["id"] == bench.installation_id
-    )
-    bench.github.update_app(app_id, webhook_url=f"http://127.0.0.1:{server.server_port}/")
+    bench.github.update_app(bench.app_id, webhook_url=f"http://127.0.0.1:{server.server_port}/")
     yield found
     server.shutdown()
     server.server_close()

@@ -39,13 +39,6 @@ def notices(bench: Bench, number: int) -> list[str]:
     return [text for text in bench.comments(number) if "never arrived" in text]
 
 
-def app_id(bench: Bench) -> int:
-    return next(
-        int(one["app_id"]) for one in bench.github.state()["installations"]
-        if one["id"] == bench.installation_id
-    )  # fmt: skip
-
-
 # ------------------------------------------------------------ live work
 
 
@@ -96,7 +89,7 @@ async def test_label_older_than_the_installation_then_nothing_is_said(bench: Ben
     ]
     number = bench.github.open_issue(name, "alice", "Old", labels=[LABEL])["number"]
     bench.clock.add(60)
-    made = bench.github.install(app_id(bench), "late-org", by="alice")
+    made = bench.github.install(bench.app_id, "late-org", by="alice")
     await hear_installation(bench, made["id"])
     await look(bench, 2)
     assert bench.github.issue(name, number)["comment_list"] == []

@@ -16,9 +16,7 @@ EVERY_S = 301
 
 
 def sent(bench: Bench) -> None:
-    bench.github.wait_for(
-        lambda: bench.github.state()["pending_deliveries"] == 0, what="the end of every attempt"
-    )
+    bench.github.wait_for(lambda: bench.github.pending_deliveries() == 0, what="the end of every attempt")
 
 
 def of_repository(bench: Bench, *, asked: bool) -> list[str]:

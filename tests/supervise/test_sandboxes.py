@@ -21,12 +21,12 @@ from app.domain.errors import RetryAt
 from app.domain.labels import LabelNames
 from app.domain.ports import GitHub, SandboxOrder, SandboxSight, SandboxStatus
 from app.domain.states import SandboxState, SpecState
+from app.domain.supervision import LOG_TAIL
 from app.domain.supply import Supply
 from tests.db.rows import T0, add_sandbox, add_spec, after, get_sandbox, get_spec, set_spec
 from tests.worker.bench import Bench
 from tests.worker.sandboxes import ScriptedSandboxes
 from tests.worker.test_life import start
-from worker.flow.rescue import LOG_TAIL
 from worker.parts import Limits, Parts
 from worker.supervise.sandboxes import SandboxRounds, Seen
 
@@ -225,7 +225,7 @@ async def test_agents_process_is_killed_then_another_sandbox_goes_on_from_what_i
     await bench.pass_time(75, 15)
     assert "Done" in bench.status(number)
     assert bench.sandboxes.sights == {}
-    runs = bench.github.repo(bench.name)["check_runs"]
+    runs = bench.github.check_runs(bench.name)
     assert sorted(run["conclusion"] for run in runs) == ["neutral", "neutral", "success"]
 
 
@@ -263,7 +263,7 @@ async def test_everything_was_down_for_a_day_then_the_work_goes_on_and_ends_with
     assert (await bench.spec()).state is SpecState.FAILED
     assert "exit code 137" in bench.status(number)
     assert bench.sandboxes.sights == {}
-    runs = bench.github.repo(bench.name)["check_runs"]
+    runs = bench.github.check_runs(bench.name)
     assert sorted(run["conclusion"] for run in runs) == ["failure", "neutral"]
 
 
@@ -301,7 +301,7 @@ async def test_stopped_for_trouble_and_hands_in_what_it_had_then_that_counts_as_
     assert (await bench.boxes())[0].reason == "time_limit"
     (pull,) = bench.github.pulls(bench.name)
     assert bench.git("show", f"{pull['head']['sha']}:work.txt") == "half\n"
-    runs = bench.github.repo(bench.name)["check_runs"]
+    runs = bench.github.check_runs(bench.name)
     assert sorted(run["conclusion"] for run in runs) == ["neutral", "timed_out"]
 
 

@@ -72,7 +72,10 @@ class Bench:
     sandboxes: ScriptedSandboxes
     clock: Clock
     scratch: Path
+    app_id: int
     seen: set[str] = field(default_factory=set)
+    """GUIDs of what GitHub sent and the bench took; `newest` is the last of their ids."""
+    newest: int = 0
 
     @property
     def db(self) -> Database:
@@ -97,9 +100,9 @@ class Bench:
 
     def new_deliveries(self) -> list[dict[str, Any]]:
         """What GitHub sent about this repository since the last call, oldest first."""
-        found = [
-            one for one in self.github.deliveries(repository_id=self.repo_id) if one["guid"] not in self.seen
-        ]
+        listed = self.github.deliveries(repository_id=self.repo_id, after=self.newest)
+        found = [one for one in listed if one["guid"] not in self.seen]
+        self.newest = max([self.newest, *(one["id"] for one in listed)])
         self.seen |= {one["guid"] for one in found}
         return found
 
@@ -195,7 +198,7 @@ class Bench:
         return found[0]
 
     def branches(self) -> set[str]:
-        refs = self.github.repo(self.name)["refs"]
+        refs = self.github.refs(self.name)
         return {ref.removeprefix("refs/heads/") for ref in refs if ref.startswith("refs/heads/")}
 
     # ------------------------------------------------------------ the agent

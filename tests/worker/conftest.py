@@ -83,10 +83,9 @@ async def bench(
     simulated.set_collaborator(name, "carol", "write")
     simulated.set_collaborator(name, "bob", "read")
     simulated.create_label(name, "alice", LABEL)
-    # Nobody listens there: the bench takes deliveries from GitHub's own list.
+    # Without an address: the bench takes deliveries from GitHub's own list.
     app = simulated.create_app(
-        f"Issuewright {org}", org, PERMISSIONS, EVENTS, public_key=PUBLIC_KEY, webhook_url="http://127.0.0.1:9/",
-        webhook_secret="secret",
+        f"Issuewright {org}", org, PERMISSIONS, EVENTS, public_key=PUBLIC_KEY, webhook_secret="secret",
     )  # fmt: skip
     installation = simulated.install(app["id"], org, by="alice")
     clock, db, sandboxes = Clock(), Database(database_url), ScriptedSandboxes()
@@ -103,7 +102,7 @@ async def bench(
     )  # fmt: skip
     yield Bench(
         simulated, name, int(made["id"]), Path(made["path"]), int(installation["id"]), parts, sandboxes, clock,
-        tmp_path,
+        tmp_path, int(app["id"]),
     )  # fmt: skip
     simulated.clear_faults()
     await github.aclose()

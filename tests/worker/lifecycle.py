@@ -123,7 +123,7 @@ def comments(bench: Bench, case: Case) -> list[str]:
 def checks(bench: Bench, case: Case) -> dict[str, str | None]:
     """Conclusions of the spec's check runs, by head; of a deleted repository those from before."""
     try:
-        runs = bench.github.repo(bench.name)["check_runs"]
+        runs = bench.github.check_runs(bench.name)
     except LookupError:
         return case.checks
     return {run["head_sha"]: run["conclusion"] for run in runs if run["external_id"] == case.spec_id}

@@ -30,7 +30,7 @@ async def finish(bench: Bench, number: int) -> None:
     assert len(pulls) == 1
     assert not pulls[0]["draft"]
     assert bench.branches() == {"main", pulls[0]["head"]["ref"]}
-    runs = bench.github.repo(bench.name)["check_runs"]
+    runs = bench.github.check_runs(bench.name)
     assert sorted(run["conclusion"] for run in runs) == ["neutral", "success"]
 
 
@@ -131,7 +131,7 @@ async def test_retry_after_the_pull_request_was_closed_gets_a_new_one(bench: Ben
     bench.github.close_pull(bench.name, pull["number"], "alice")
     await bench.pass_time(60)
     assert (await bench.spec()).state is SpecState.CANCELLED
-    run = bench.github.repo(bench.name)["check_runs"][0]
+    run = bench.github.check_runs(bench.name)[0]
     bench.github.press_button(run["id"], "carol", "retry")
     await bench.rest()
     await bench.hand_in()

@@ -98,36 +98,24 @@ PULL: dict[str, Act] = {
 
 def other_repository(bench: Bench) -> str:
     owner = bench.name.split("/", maxsplit=1)[0]
-    names = {one["full_name"] for one in bench.github.state()["repositories"]}
-    if f"{owner}/attic" not in names:
+    try:
+        bench.github.refs(f"{owner}/attic")
+    except LookupError:
         bench.github.create_repo(owner, "attic", {"README.md": "x"}, private=False, by="alice")
     return f"{owner}/attic"
 
 
-def app_id(bench: Bench) -> int:
-    return next(
-        int(one["app_id"]) for one in bench.github.state()["installations"] if one["id"] == bench.installation_id
-    )  # fmt: skip
-
-
 def listen_to_everything(bench: Bench) -> None:
-    bench.github.update_app(app_id(bench), events=[*EVENTS, "push", "delete", "repository"])
+    bench.github.update_app(bench.app_id, events=[*EVENTS, "push", "delete", "repository"])
     bench.github.accept_permissions(bench.installation_id, "alice", PERMISSIONS)
 
 
 async def hear(bench: Bench) -> None:
     """What GitHub sent about the repository and the installation, each of it twice; then what follows, in its time."""
-    about = {
-        "installation": bench.github.deliveries("installation"),
-        "installation_repositories": bench.github.deliveries("installation_repositories"),
-    }
     found = [one for one in bench.new_deliveries() if one["event"] != "check_suite"]
-    for listed in about.values():
-        found += [
-            one
-            for one in listed
-            if one["guid"] not in bench.seen and installation_of(one) == bench.installation_id
-        ]
+    for event in ("installation", "installation_repositories"):
+        about = bench.github.deliveries(event, installation_id=bench.installation_id)
+        found += [one for one in about if one["guid"] not in bench.seen]
     bench.seen |= {one["guid"] for one in found}
     await bench.receive(found)
     await bench.receive(found, suffix="-again")
@@ -135,10 +123,6 @@ async def hear(bench: Bench) -> None:
     for _ in range(4):
         bench.clock.add(3)
         await bench.rest(listen=False)
-
-
-def installation_of(delivery: dict[str, Any]) -> int:
-    return int(delivery["payload"]["installation"]["id"])
 
 
 async def know_repository(bench: Bench) -> None:
@@ -282,7 +266,7 @@ async def _transfer(bench: Bench, *, installed: bool) -> None:
     owner = f"{bench.name.split('/', maxsplit=1)[0]}-new"
     bench.github.create_org(owner, ["alice"])
     if installed:
-        made = bench.github.install(app_id(bench), owner, by="alice")
+        made = bench.github.install(bench.app_id, owner, by="alice")
         bench.installation_id = int(made["id"])
     bench.github.transfer_repo(bench.name, "alice", owner)
     bench.name = f"{owner}/kit"

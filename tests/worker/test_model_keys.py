@@ -64,7 +64,7 @@ async def test_key_is_refused_then_told_what_to_do_and_it_can_be_tried_again(ben
     assert "refuses the model key of alice (401)" in status
     assert f"credentials set model --user {spec.labeler_id}" in status
     assert "own words" not in status
-    run = bench.github.repo(bench.name)["check_runs"][-1]
+    run = bench.github.check_runs(bench.name)[-1]
     assert run["conclusion"] == "failure"
     bench.github.press_button(run["id"], "alice", "retry")
     await bench.rest()

@@ -126,7 +126,7 @@ async def test_fifty_specs_at_once_stay_below_githubs_limits_and_every_end_is_to
         assert "Done: ready for review" in bench.status(issues[str(order.labels["spec"])])
     pulls = Counter(pull["draft"] for pull in bench.github.pulls(bench.name))
     assert pulls == {False: len(ended), True: SPECS - len(ended)}
-    ends = Counter(run["conclusion"] for run in bench.github.repo(bench.name)["check_runs"])
+    ends = Counter(run["conclusion"] for run in bench.github.check_runs(bench.name))
     assert ends == {"success": len(ended), "neutral": len(ended), None: SPECS - len(ended)}
 
 

@@ -129,7 +129,7 @@ async def test_review_with_twenty_comments_makes_one_follow_up_twenty_answers_an
     assert f"`{FILE}`" in texts[made["comments"][1]["id"]]
     assert "carol" in [one["login"] for one in pull_of(bench)["pull"]["requested_reviewers"]]
     assert (await bench.spec()).state is SpecState.IN_REVIEW
-    assert bench.github.repo(bench.name)["check_runs"][-1]["conclusion"] == "success"
+    assert bench.github.check_runs(bench.name)[-1]["conclusion"] == "success"
     assert [row for row in reactions_to(bench, "reviews") if row] == [["eyes"]]
 
 

@@ -21,7 +21,7 @@ async def fail(bench: Bench) -> int:
 
 
 def newest_check(bench: Bench) -> dict[str, Any]:
-    return dict(max(bench.github.repo(bench.name)["check_runs"], key=lambda run: run["id"]))
+    return dict(max(bench.github.check_runs(bench.name), key=lambda run: run["id"]))
 
 
 def status_id(bench: Bench, number: int) -> int:
@@ -94,7 +94,7 @@ async def test_retry_by_someone_without_write_access_is_refused(bench: Bench, ho
 async def test_retry_on_an_old_head_of_work_that_ended_well_is_answered_once(bench: Bench) -> None:
     number = await start(bench)
     await finish(bench, number)
-    old = min(bench.github.repo(bench.name)["check_runs"], key=lambda run: run["id"])
+    old = min(bench.github.check_runs(bench.name), key=lambda run: run["id"])
     assert old["conclusion"] == "neutral"
     for _ in range(2):
         bench.github.rerun_check(old["id"], "carol")
@@ -110,7 +110,7 @@ async def test_check_put_off_when_the_pull_request_was_opened_follows_soon(bench
     bench.label(number)
     await bench.rest()
     await bench.pass_time(40)
-    assert [run["conclusion"] for run in bench.github.repo(bench.name)["check_runs"]] == [None]
+    assert [run["conclusion"] for run in bench.github.check_runs(bench.name)] == [None]
 
 
 async def test_lost_sandbox_moves_the_check_run_to_the_head_it_left(bench: Bench) -> None:
@@ -120,6 +120,6 @@ async def test_lost_sandbox_moves_the_check_run_to_the_head_it_left(bench: Bench
     await bench.pass_time(30)
     del head  # given our author, it is another commit on the branch
     pull = bench.github.pulls(bench.name)[0]
-    runs = {run["head_sha"]: run["conclusion"] for run in bench.github.repo(bench.name)["check_runs"]}
+    runs = {run["head_sha"]: run["conclusion"] for run in bench.github.check_runs(bench.name)}
     assert runs.pop(pull["head"]["sha"]) is None
     assert list(runs.values()) == ["neutral"]

@@ -165,7 +165,7 @@ async def test_step_that_breaks_right_after_its_effect_is_repeated_without_a_sec
         arm("", bench.scratch)
     assert len(bench.sandboxes.orders) == 1
     assert len(bench.github.pulls(bench.name)) == 1
-    assert len(bench.github.repo(bench.name)["check_runs"]) == 1
+    assert len(bench.github.check_runs(bench.name)) == 1
     assert len(bench.branches()) == 2
     assert bench.status(number)
 

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -61,18 +62,32 @@ class ControlFront:
             after = int(query.get("after", "0"))
             return [dict(vars(entry)) for entry in journal.writes() if entry.number > after]
         if name == "deliveries":
-            found = self.simulation.platform.outbox.deliveries.values()
-            of_one = [one for one in found if query.get("repository_id") in {None, str(one.repository_id)}]
-            return [shown(one) for one in of_one if query.get("state") in {None, one.state}]
+            outbox, after = self.simulation.platform.outbox, int(query.get("after", "0"))
+            newer = [one for one in outbox.deliveries.values() if one.id > after]
+            return [shown(one) for one in newer if is_chosen(one, query)]
         if name == "faults":
             return [asdict(rule) for rule in self.simulation.faults.rules]
         if name == "state":
             return self.simulation.state()
         if name == "repository":
             return self.simulation.repository_state(query["full_name"])
+        if name == "pending_deliveries":
+            return self.simulation.platform.outbox.pending()
+        if name == "refs":
+            return self.simulation.refs(query["full_name"])
+        if name == "check_runs":
+            return self.simulation.check_runs(query["full_name"])
         if name == "issue":
             return self.simulation.issue_state(query["full_name"], int(query["number"]))
         raise LookupError(f"nothing to read at {name}")
+
+
+def is_chosen(delivery: Delivery, query: Mapping[str, str]) -> bool:
+    """Whether the delivery is what the query asks for, by any of its names."""
+    return all(
+        query.get(name) in {None, str(getattr(delivery, name))}
+        for name in ("installation_id", "repository_id", "state", "event", "action")
+    )
 
 
 def shown(delivery: Delivery) -> dict[str, Any]:

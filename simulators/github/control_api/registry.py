@@ -59,12 +59,19 @@ class Simulation:
                 installation_json(world, one) for one in world.installations.values() if not one.deleted
             ],
             "repositories": [self._repository(one) for one in world.repositories.values() if not one.deleted],
-            "pending_deliveries": self.platform.outbox.pending(),
         }
 
     def repository_state(self, full_name: str) -> Json:
         """One repository of the state; LookupError."""
         return self._repository(self.world.repository(full_name))
+
+    def refs(self, full_name: str) -> Json:
+        """SHAs by ref; LookupError."""
+        return dict(self.world.repository(full_name).git.refs("refs/"))
+
+    def check_runs(self, full_name: str) -> list[Json]:
+        """Oldest first, with what can be asked for (``actions``); LookupError."""
+        return self._check_runs(self.world.repository(full_name))
 
     def issue_state(self, full_name: str, number: int) -> Json:
         """One issue of the state; LookupError."""
@@ -80,11 +87,14 @@ class Simulation:
             "issues": [
                 self._issue(repository, issue) for issue in repository.issues.values() if not issue.deleted
             ],
-            "check_runs": [
-                {**check_run_json(world, repository, run), "actions": run.actions}
-                for run in repository.check_runs.values()
-            ],
+            "check_runs": self._check_runs(repository),
         }
+
+    def _check_runs(self, repository: Repository) -> list[Json]:
+        return [
+            {**check_run_json(self.world, repository, run), "actions": run.actions}
+            for run in repository.check_runs.values()
+        ]
 
     def _issue(self, repository: Repository, issue: Issue) -> Json:
         world = self.world

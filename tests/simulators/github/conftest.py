@@ -113,7 +113,7 @@ class Stage:
         return f"{self.url.replace('://', f'://x-access-token:{token}@')}/{repo}.git"
 
     def head(self, branch: str = "main", repo: str = REPO) -> str:
-        return str(self.control.repo(repo)["refs"][f"refs/heads/{branch}"])
+        return str(self.control.refs(repo)[f"refs/heads/{branch}"])
 
     def wait(self, look: Callable[[], Any]) -> Any:
         return self.control.wait_for(look)

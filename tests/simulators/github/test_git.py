@@ -62,7 +62,7 @@ def test_push_when_a_pull_request_has_the_branch_then_its_head_moves(stage: Stag
     event = stage.wait(lambda: stage.receiver.events("pull_request", "synchronize"))[0]
     assert (event["before"], event["after"]) == (before, after)
     assert stage.control.issue(REPO, number)["pull"]["head"]["sha"] == after
-    assert stage.control.repo(REPO)["refs"][f"refs/pull/{number}/head"] == after
+    assert stage.control.refs(REPO)[f"refs/pull/{number}/head"] == after
 
 
 def test_push_when_large_and_chunked_then_arrives(stage: Stage, tmp_path: Path) -> None:
