@@ -11,7 +11,7 @@ WHOLE := $(addprefix tests/, cli docs flow payload)
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-whole test-servers check crash bench docs lock clean
+.PHONY: help demo test test-whole test-servers test-daytona check crash bench docs lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ test-whole: $(VENV)/.dev ## run the slow rest: whole stories with real processes
 
 test-servers: $(VENV)/.dev ## what meets the database or Redis once more, on PostgreSQL and redis-server (see the README)
 	@$(BIN)/python -m pytest --servers -n 2 $(ON_SERVERS) $(ARGS)
+
+test-daytona: $(VENV)/.dev ## the stories that touch a sandbox once more, with agents on a simulated Daytona
+	@$(BIN)/python -m pytest --sandbox daytona -n 2 --dist worksteal tests/flow $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types, import rules, migrations
 	@$(BIN)/ruff check .

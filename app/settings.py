@@ -101,6 +101,10 @@ class Settings(BaseSettings):
     """Daytona: the API's address. Unset: Daytona's own."""
     daytona_target: str | None = None
     """Daytona: the region."""
+    daytona_model_secret: str | None = None
+    """Daytona: the name of a secret there that holds the model key, for sandboxes that can't reach the web process. Unset: none."""
+    sandbox_link: Literal["auto", "http", "relay"] = "auto"
+    """Daytona: how sandboxes and the web process talk. `http`: they call PUBLIC_URL; `relay`: the worker carries everything; `auto`: the first one tries PUBLIC_URL."""
 
     anthropic_api_key: SecretStr | None = None
     """Key of the model's API. Sandboxes never see it: the web process puts it in outside."""

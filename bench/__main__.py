@@ -1,4 +1,4 @@
-"""`make bench`: every measurement, as a table or with `--json` as one object. Takes about four minutes; ends by itself."""
+"""`make bench`: every measurement, as a table or with `--json` as one object. Takes about five minutes; ends by itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from bench import conversation, events, planning, receiver, run, supervision
+from bench import conversation, events, planning, receiver, run, sandboxes, supervision
 from bench.figures import Figure, render_table
 
 Measurements = Mapping[str, Callable[[], list[Figure]]]
@@ -19,6 +19,7 @@ MEASUREMENTS: Measurements = {
     "conversation": lambda: asyncio.run(conversation.measure()),
     "supervision": lambda: asyncio.run(supervision.measure()),
     "events": lambda: asyncio.run(events.measure()),
+    "sandboxes": sandboxes.measure,
 }
 
 

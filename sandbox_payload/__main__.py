@@ -23,11 +23,18 @@ def main() -> int:
         ("workspace", "the git work tree"),
     ):
         parser.add_argument(f"--{name}", type=Path, required=True, metavar="DIR", help=meaning)
+    parser.add_argument(
+        "--relay",
+        action="store_true",
+        help="the app can't be reached: leave calls on disk to be carried there",
+    )
     options = parser.parse_args()
     state = options.state.resolve()
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        inputs = read_inputs(options.inputs.resolve(), state, options.workspace.resolve(), os.environ)
+        inputs = read_inputs(
+            options.inputs.resolve(), state, options.workspace.resolve(), os.environ, relayed=options.relay
+        )
         scrub_environment(os.environ, inputs.app_url)
         ensure_git_identity(Path(os.environ["HOME"]), inputs.brief)
     except (BadInputs, OSError) as error:

@@ -1,4 +1,4 @@
-"""`python -m sandbox_payload.boot DIRECTORY`: from what was uploaded into DIRECTORY to the running payload.
+"""`python -m sandbox_payload.boot DIRECTORY [--relay]`: from what was uploaded into DIRECTORY to the running payload.
 
 For a sandbox that a host fills from afar: makes the work tree from `repository.bundle` as `plan.json` says, takes its
 environment from there, and becomes the payload (same process id, which is in `state/pid`). Standard library only;
@@ -77,9 +77,11 @@ def main() -> int:
         "SANDBOX_TOKEN_FILE": str(base / "token"),
         "HOME": str(base / "home"),
     }
+    if (base / "model_key").exists():
+        environment["MODEL_KEY_FILE"] = str(base / "model_key")
     folders = ["--inputs", str(base / "inputs"), "--state", str(base / "state"), "--workspace", str(work)]
     os.chdir(work)
-    command = [sys.executable, "-P", "-m", "sandbox_payload", *folders]
+    command = [sys.executable, "-P", "-m", "sandbox_payload", *folders, *sys.argv[2:]]
     return os.execve(sys.executable, command, environment)  # noqa: S606 - an argument list, and no shell
 
 

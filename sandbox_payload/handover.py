@@ -19,7 +19,7 @@ from sandbox_payload.link import Link, Refused, Unreachable
 from sandbox_payload.outcome import Outcome
 from sandbox_payload.reports import Report
 from sandbox_payload.state import config_directory
-from sandbox_payload.transcript import pack_transcript
+from sandbox_payload.transcript import Fingerprint, fingerprint, has_answer, pack_transcript
 from sandbox_payload.wire import ArtifactName, CommandReport, EventType, Manifest
 from sandbox_payload.wire.answers import ThreadAnswer
 from sandbox_payload.wire.evidence import Evidence
@@ -65,18 +65,47 @@ class Handover:
         """Which messages the model has been given."""
         self._told_left_out: dict[str, str] = {}
         self._saving = threading.Lock()
+        """Held by the thread that reads the work tree or the session; one that nobody waits for any more, too."""
+        self._sending = {name: threading.Lock() for name in ArtifactName}
+        """Held while something is sent under that name: what was made first arrives first."""
+        self._checkpointing = asyncio.Lock()
+        self._kept_session: Fingerprint = frozenset()
+        self._kept_tree: tuple[str, ...] = (inputs.brief.start_sha,)
 
     async def checkpoint(self, deadline: float) -> Saved:
         """Commits what the turn left, bundles it and gives it to the app. Raises GitFailed, AppAway, LinkError.
 
         Of a planning sandbox the session is all there is to keep.
         """
-        saved = await asyncio.to_thread(self._save)
-        if self._inputs.brief.plans:
-            await self._send_transcript(deadline)
-        if saved.bundle is not None:
-            await self._upload(ArtifactName.CHECKPOINT, saved.bundle, deadline)
+        async with self._checkpointing:
+            saved = await asyncio.to_thread(self._save)
+            if self._inputs.brief.plans:
+                await self._send_transcript(deadline)
+            if saved.bundle is not None:
+                await self._upload(ArtifactName.CHECKPOINT, saved.bundle, deadline)
         return saved
+
+    async def keep(self, deadline: float) -> None:
+        """While the agent works: gives the app the session and the work as they are now, where they have changed.
+
+        The session first: work that it does not know of is found in the work tree, the other way round it is not.
+        Raises GitFailed, AppAway, LinkError.
+        """
+        async with self._checkpointing:
+            config = config_directory(self._inputs.state)
+            seen = await asyncio.to_thread(fingerprint, config)
+            session_id = self._activity.session_id
+            if seen != self._kept_session and session_id is not None:
+                if not await asyncio.to_thread(has_answer, config, session_id):
+                    return
+                await self._send_transcript(deadline)
+                self._kept_session = seen
+            if self._inputs.brief.plans:
+                return
+            head, bundle = await asyncio.to_thread(self._snapshot)
+            if bundle is not None:
+                await self._upload(ArtifactName.CHECKPOINT, bundle, deadline)
+            self._kept_tree = head
 
     async def finish(self, outcome: Outcome, test: CommandReport | None, deadline: float) -> None:
         """Hands over a whole round, the manifest last. Raises AppAway, LinkError.
@@ -114,10 +143,28 @@ class Handover:
             self._report(EventType.SYSTEM_MESSAGE, {"subtype": "files_left_out", "files": fresh})
         return Saved(head, bundle)
 
+    def _snapshot(self) -> tuple[tuple[str, ...], Path | None]:
+        """What tells the work from what was kept before, and its bundle when that differs."""
+        with self._saving:
+            head = self._worktree.snapshot()
+            # The same files make another commit each time; the agent's own commits count by themselves.
+            told = (head.tree,) if head.committed else (head.sha,)
+            if told == self._kept_tree:
+                return told, None
+            return told, self._worktree.bundle(head.sha, self._inputs.state / "kept.bundle")
+
+    def _pack(self) -> Path | None:
+        with self._saving:
+            state = self._inputs.state
+            return pack_transcript(config_directory(state), state / ArtifactName.TRANSCRIPT)
+
+    def _put(self, name: ArtifactName, path: Path) -> str:
+        with self._sending[name]:
+            return self._link.put_artifact(name, path)
+
     async def _send_transcript(self, deadline: float) -> None:
-        target = self._inputs.state / ArtifactName.TRANSCRIPT
         try:
-            packed = await asyncio.to_thread(pack_transcript, config_directory(self._inputs.state), target)
+            packed = await asyncio.to_thread(self._pack)
         except OSError as error:
             self._report(EventType.ERROR, {"reason": "transcript_unreadable", "detail": str(error)})
             return
@@ -148,10 +195,10 @@ class Handover:
             finished_at=datetime.now(UTC),
         )
 
-    async def _upload(self, name: str, path: Path, deadline: float) -> str | None:
+    async def _upload(self, name: ArtifactName, path: Path, deadline: float) -> str | None:
         """The file's SHA-256 once the app has it; None when the app will never take it (reported)."""
         try:
-            return await until_reached(lambda: self._link.put_artifact(name, path), deadline)
+            return await until_reached(lambda: self._put(name, path), deadline)
         except Refused as error:
             told = {
                 "reason": "artifact_refused",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -27,6 +28,9 @@ CLI_TUNING = (
 )
 """Knobs of the agent's command line that a host may set (how long it waits for the model); passed on when present."""
 
+MODEL_KEY_FILE = "MODEL_KEY_FILE"
+"""Variable that names the file of a model key that the operator lets into the sandbox."""
+
 _NOT_FOR_THE_AGENT = (
     "ANTHROPIC_",
     "CLAUDE",
@@ -36,6 +40,7 @@ _NOT_FOR_THE_AGENT = (
     "LD_PRELOAD",
     "GH_TOKEN",
     "GITHUB_TOKEN",
+    MODEL_KEY_FILE,
 )
 
 
@@ -55,9 +60,20 @@ class Inputs:
     workspace: Path
     state: Path
     cli_tuning: dict[str, str]
+    model_key: str
+    """What the agent's command line sends to `model_url`: the token, except where the app can't be reached."""
+    relayed: bool = False
+    """The app can't be reached: a worker carries the calls (`link_files`)."""
 
 
-def read_inputs(directory: Path, state: Path, workspace: Path, environ: MutableMapping[str, str]) -> Inputs:
+def read_inputs(
+    directory: Path,
+    state: Path,
+    workspace: Path,
+    environ: MutableMapping[str, str],
+    *,
+    relayed: bool = False,
+) -> Inputs:
     """Reads everything once, before the agent can change any of it. Raises BadInputs."""
     if not (workspace / ".git").exists():
         raise BadInputs(f"{workspace} is not a git work tree")
@@ -68,18 +84,21 @@ def read_inputs(directory: Path, state: Path, workspace: Path, environ: MutableM
     app_url = environ.get("CALLBACK_URL", "")
     if urlsplit(app_url).scheme not in ("http", "https"):
         raise BadInputs("CALLBACK_URL is not an http(s) address")
+    token = _read_text(Path(environ.get("SANDBOX_TOKEN_FILE", ""))).strip()
     system_file, transcript = directory / SYSTEM_FILE, directory / TRANSCRIPT_FILE
     return Inputs(
         brief=brief,
         prompt=prompt,
         system_file=system_file if system_file.is_file() else None,
         transcript=transcript if transcript.is_file() else None,
-        token=_read_text(Path(environ.get("SANDBOX_TOKEN_FILE", ""))).strip(),
+        token=token,
         app_url=app_url,
         model_url=environ.get("ANTHROPIC_BASE_URL") or f"{app_url}/api/v1/sandboxes/{brief.sandbox_id}/model",
         workspace=workspace,
         state=state,
         cli_tuning={name: environ[name] for name in CLI_TUNING if name in environ},
+        model_key=_read_model_key(environ) if relayed else token,
+        relayed=relayed,
     )
 
 
@@ -94,6 +113,19 @@ def scrub_environment(environ: MutableMapping[str, str], app_url: str) -> None:
     environ.setdefault("HOME", os.path.expanduser("~"))  # noqa: PTH111 - HOME may be unset
     environ.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
     environ.setdefault("LANG", "C.UTF-8")
+
+
+def _read_model_key(environ: MutableMapping[str, str]) -> str:
+    """The key that the operator let in: from a file that is gone afterwards, else from the environment, where a provider
+    may have put a stand-in that it replaces on the way out.
+    """
+    place = environ.get(MODEL_KEY_FILE)
+    if place is None:
+        return environ.get("ANTHROPIC_API_KEY", "")
+    key = _read_text(Path(place)).strip()
+    with suppress(OSError):
+        Path(place).unlink()
+    return key
 
 
 def _read_brief(path: Path) -> Brief:

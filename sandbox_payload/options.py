@@ -56,7 +56,7 @@ def _environment(inputs: Inputs) -> dict[str, str]:
     environment = {
         **inputs.cli_tuning,
         "ANTHROPIC_BASE_URL": inputs.model_url,
-        "ANTHROPIC_API_KEY": inputs.token,
+        "ANTHROPIC_API_KEY": inputs.model_key,
         "CLAUDE_CONFIG_DIR": str(config_directory(inputs.state)),
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from sandbox_payload.activity import Activity
 from sandbox_payload.agent import Agent
 from sandbox_payload.command import run_command
-from sandbox_payload.handover import Handover
+from sandbox_payload.git import GitFailed
+from sandbox_payload.handover import AppAway, Handover
 from sandbox_payload.inputs import Inputs
+from sandbox_payload.link import LinkError
 from sandbox_payload.outcome import TIME_LIMIT, Outcome
 from sandbox_payload.processes import end_descendants
 from sandbox_payload.progress import Progress, record_progress
@@ -20,6 +23,10 @@ from sandbox_payload.steering import Steering
 from sandbox_payload.wire import CommandReport, EventType, ExitCode
 
 APP_AWAY_LIMIT_S = 900.0
+KEEP_LIMIT_S = 60.0
+"""An app that is away for longer is given the work the next time."""
+KEEP_PAUSES = 20.0
+"""What takes long, as with a large session, takes at most a twentieth of the time."""
 COMMAND_LIMIT_S = 900.0
 
 Work = Callable[[str | None, float], Awaitable[Outcome]]
@@ -65,12 +72,16 @@ class Rounds:
         limit_s = self._inputs.brief.task_timeout_s
         deadline = time.monotonic() + limit_s
         test: CommandReport | None = None
+        keeping = asyncio.create_task(self._keep_while_working(), name="keeping")
         try:
             async with asyncio.timeout(limit_s):
                 outcome = await work(prompt, deadline)
                 test = await self._test(outcome, deadline)
         except TimeoutError:
             outcome = self._time_limit()
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
         if outcome.status != "completed":
             await self._agent.halt()
             await asyncio.to_thread(end_descendants)
@@ -79,6 +90,20 @@ class Rounds:
         self.in_round = False
         self._tell_end(outcome, test)
         return outcome
+
+    async def _keep_while_working(self) -> None:
+        """A sandbox that vanishes loses at most `keep_s`. What fails is tried again then: the end of a turn tells it.
+
+        The first time comes early, for the many rounds that are short.
+        """
+        every_s = self._inputs.brief.keep_s
+        pause_s = every_s / 4
+        while True:
+            await asyncio.sleep(pause_s)
+            began = time.monotonic()
+            with suppress(GitFailed, AppAway, LinkError):
+                await self._handover.keep(began + KEEP_LIMIT_S)
+            pause_s = max(every_s, KEEP_PAUSES * (time.monotonic() - began))
 
     async def _test(self, outcome: Outcome, deadline: float) -> CommandReport | None:
         """The repository's test command says whether the work holds; its verdict is told, not turned into failure."""

@@ -24,6 +24,7 @@ from sandbox_payload.heartbeat import Heartbeat
 from sandbox_payload.inbox import Inbox
 from sandbox_payload.inputs import Inputs
 from sandbox_payload.link import Link, LinkError, NotAuthorized
+from sandbox_payload.link_files import FilesLink
 from sandbox_payload.options import agent_options
 from sandbox_payload.outcome import TERMINATED, Outcome
 from sandbox_payload.planning import Planning
@@ -58,7 +59,7 @@ class Run:
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
         self._spool = Spool(inputs.state / "spool")
-        self._link = Link(inputs.app_url, inputs.brief.sandbox_id, inputs.token)
+        self._link = _open_link(inputs)
         self._activity = Activity()
         self._progress = read_progress(inputs.state)
         self._activity.round = self._progress.round
@@ -105,14 +106,19 @@ class Run:
         return code
 
     async def _work(self, inbox: Inbox) -> ExitCode:
+        found: list[tuple[str, dict[str, Any]]] = []
+        opening = await asyncio.to_thread(
+            open_session, self._inputs, self._progress, lambda kind, data: found.append((kind, data))
+        )
+        self._activity.session_id = opening.session_id
         self._report_start()
+        for kind, data in found:
+            self._spool.append(kind, data)
         try:
             await asyncio.to_thread(self._changes.begin)
         except GitFailed as error:
             self._spool.append(EventType.ERROR, {"reason": "work_tree_unreadable", "detail": str(error)})
-        opening = await asyncio.to_thread(open_session, self._inputs, self._progress, self._spool.append)
         await self._set_up()
-        self._activity.session_id = opening.session_id
         work: Work = self._turns.run
         own_tools = NO_TOOLS
         if self._inputs.brief.plans:
@@ -245,6 +251,7 @@ class Run:
                 "model": brief.model,
                 "round": self._activity.round,
                 "resumed": self._progress.begun or brief.resume_session_id is not None,
+                "session_id": self._activity.session_id,
             },
         )
 
@@ -268,6 +275,13 @@ class Run:
     def _note_stop(self, stop: _Stop) -> None:
         if not self._stop.done():
             self._stop.set_result(stop)
+
+
+def _open_link(inputs: Inputs) -> Link:
+    sandbox_id = inputs.brief.sandbox_id
+    if inputs.relayed:
+        return FilesLink(inputs.state, sandbox_id)
+    return Link(inputs.app_url, sandbox_id, inputs.token)
 
 
 def _anything(_path: str) -> bool:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from sandbox_payload.wire import MAX_ARTIFACT_BYTES
 
 MAX_UNPACKED_BYTES = 1_000_000_000
 _LARGE_FILE_BYTES = 2_000_000
+_BLOCK_BYTES = 65_536
+
+Fingerprint = frozenset[tuple[str, int, int]]
+"""Of the session's files: path, size, time of change."""
 
 
 class BadTranscript(Exception):
@@ -45,6 +51,29 @@ def has_session(config: Path, session_id: str) -> bool:
     return any((config / "projects").glob(f"*/{session_id}.jsonl"))
 
 
+def has_answer(config: Path, session_id: str) -> bool:
+    """Whether the model has said anything in that session: before, there is nothing to go on with."""
+    for path in (config / "projects").glob(f"*/{session_id}.jsonl"):
+        with path.open("rb") as file:
+            if any(b'"type":"assistant"' in line for line in file):
+                return True
+    return False
+
+
+def fingerprint(config: Path) -> Fingerprint:
+    """Differs when the session has gone on."""
+    found = []
+    for directory, _, names in os.walk(config / "projects"):
+        for name in names:
+            path = Path(directory, name)
+            try:
+                seen = path.lstat()
+            except OSError:  # gone meanwhile
+                continue
+            found.append((str(path), seen.st_size, seen.st_mtime_ns))
+    return frozenset(found)
+
+
 def pack_transcript(config: Path, target: Path) -> Path | None:
     """Writes the archive; None without a session. What makes it too large to upload is left out, then everything."""
     projects = config / "projects"
@@ -70,9 +99,24 @@ def _pack(projects: Path, target: Path, largest_bytes: int) -> None:
 
 
 def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    """Adds the file as long as it is now; one that grows meanwhile (the session goes on) is cut there."""
+    """Adds the file as long as it is now, a session in whole lines: while the session goes on, the last may be half."""
     with path.open("rb") as file:
         member = tar.gettarinfo(arcname=name, fileobj=file)
         member.uid = member.gid = 0
         member.uname = member.gname = ""
+        if path.suffix == ".jsonl":
+            member.size = _whole_lines(file, member.size)
+            file.seek(0)
         tar.addfile(member, file)
+
+
+def _whole_lines(file: IO[bytes], size: int) -> int:
+    """How many of the first `size` bytes are lines with their ends."""
+    while size > 0:
+        start = max(0, size - _BLOCK_BYTES)
+        file.seek(start)
+        end = file.read(size - start).rfind(b"\n")
+        if end >= 0:
+            return start + end + 1
+        size = start
+    return 0

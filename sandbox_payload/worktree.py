@@ -25,6 +25,7 @@ class Head:
 
     sha: str
     committed: bool = False
+    tree: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
     note: str = ""
 
@@ -49,19 +50,28 @@ class Worktree:
 
         Running it twice changes nothing. Raises GitFailed when the repository can't be read or written any more.
         """
+        parent, head = self._commit()
+        if head.committed and self._move_head(head.sha, parent):
+            self._tidy_index(head.sha)
+        return head
+
+    def snapshot(self) -> Head:
+        """As `commit_leftovers`, under the hands of an agent that works: its HEAD, branch and index stay as they are."""
+        return self._commit()[1]
+
+    def _commit(self) -> tuple[str | None, Head]:
+        """What is checked out, and the commit of everything, which no reference names yet."""
         git = self._git
         git.disarm_filters()
         parent = self._checked_out()
         tree, forms = self._stored_tree(parent or self._start)
         base, note = self._base(parent)
         if base == parent and tree == self._tree_of(base):
-            return Head(base, left_out=forms.left_out)
+            return parent, Head(base, tree=tree, left_out=forms.left_out)
         if parent is not None and base != parent and tree == self._tree_of(base):
-            return Head(base, left_out=forms.left_out, note=note)
+            return parent, Head(base, tree=tree, left_out=forms.left_out, note=note)
         sha = git.run("commit-tree", tree, "-p", base, stdin=f"{self._title}\n".encode()).decode().strip()
-        if self._move_head(sha, parent):
-            self._tidy_index(sha)
-        return Head(sha, committed=True, left_out=forms.left_out, note=note)
+        return parent, Head(sha, committed=True, tree=tree, left_out=forms.left_out, note=note)
 
     def bundle(self, head_sha: str, target: Path) -> Path | None:
         """Writes start..head as `target` with the one ref RESULT_REF; None when there is nothing between them."""

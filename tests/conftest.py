@@ -4,7 +4,8 @@ ISSUEWRIGHT_REQUIRE names, comma-separated, what must be there (`bubblewrap`, `p
 a test that silently never runs can't look green.
 
 Databases and Redis are those of one machine, an SQLite file and the embedded server; with `--servers` those of a team,
-a PostgreSQL database and a redis-server.
+a PostgreSQL database and a redis-server. With `--sandbox daytona` the stories of tests/flow that
+tests/flow/on_daytona.py names play on a simulated Daytona, and no others.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from app.observability.logging import configure_logging
 from app.sandbox.bubblewrap import BubblewrapSandboxes
 from app.sandbox.local import LocalHost
 from tests.cli.warm import WarmCommands
+from tests.flow.on_daytona import is_on_daytona
 from tests.servers import execute, find_postgres, find_redis, new_database
 from tests.whole import WHOLE
 
@@ -60,6 +62,7 @@ NEEDS: Mapping[str, Callable[[], str | None]] = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--servers", action="store_true", help="use PostgreSQL and an external Redis")
+    parser.addoption("--sandbox", choices=("daytona",), help="play stories with their agents there")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,7 +80,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--sandbox"):
+        left_out = [item for item in items if not is_on_daytona(item.nodeid)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if is_on_daytona(item.nodeid)]
     for item in items:
         file, _, rest = item.nodeid.partition("::")
         if file in WHOLE or f"{file}::{rest.partition('[')[0]}" in WHOLE:

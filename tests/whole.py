@@ -21,6 +21,7 @@ WHOLE = (
     "tests/flow/test_kills.py",
     "tests/flow/test_outcomes.py",
     "tests/flow/test_planned.py",
+    "tests/flow/test_recovery.py",
     "tests/flow/test_repositories.py",
     "tests/flow/test_security.py",
     "tests/flow/test_two_of_each.py",

@@ -14,12 +14,16 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from app import __version__
+from app.db.accounts import StoredAccounts
+from app.db.cipher import Cipher
 from app.db.engine import Database
 from app.db.host import host_id
 from app.db.pace import DatabasePace
 from app.db.processes import forget_processes, record_beat
+from app.db.relay import RelayedSandbox
 from app.domain.errors import OutsideError
 from app.domain.labels import LabelNames
+from app.domain.remote import RelayFiles
 from app.domain.supervision import Thresholds
 from app.domain.supply import Supply
 from app.github.access import GitHubAccess
@@ -27,18 +31,25 @@ from app.github.clients import CallSeen
 from app.github.gateway import GitHubGateway
 from app.github.instance import instance_name, sandbox_token_key
 from app.observability.crashpoints import arm
+from app.observability.redaction import register_secret
 from app.queue.bell import Bell
 from app.queue.consumer import Consumer
 from app.queue.jobs import JobName
 from app.sandbox.select import make_sandboxes
 from app.settings import Settings
-from app.web.sockets import gateway_dir
+from app.web.sockets import GATEWAY_SOCKET, gateway_dir
 from worker.effects import Effects
 from worker.engine import Engine
+from worker.flow.order import sandbox_token
 from worker.intake import Intake
-from worker.parts import Limits, Parts
+from worker.parts import Limits, ModelKeys, Parts
+from worker.supervise.app_door import AppDoor
+from worker.supervise.carrier import Carrier
+from worker.supervise.conductor import Conductor
+from worker.supervise.guardian import Guardian
 from worker.supervise.live_look import LiveLook
 from worker.supervise.missed_deliveries import MissedDeliveries
+from worker.supervise.relay import Relays
 from worker.supervise.reservations import settle_left_reservations
 from worker.supervise.retention import Retention
 from worker.supervise.sandboxes import SandboxRounds
@@ -51,6 +62,7 @@ log = structlog.get_logger("worker.main")
 BEAT_S = 10.0
 CARE_S = 15.0
 LOOK_BACK_S = 30.0
+GUARD_S = 3.0
 
 
 def utc_now() -> datetime:
@@ -63,7 +75,7 @@ def make_parts(settings: Settings) -> Parts:
     pem = settings.private_key_pem or ""
     access = GitHubAccess(settings.github_api_url, settings.github_url, settings.github_app_id or 0, pem)
     github = GitHubGateway(access, utc_now, DatabasePace(db, utc_now), _count)
-    home = settings.issuewright_home
+    home, cipher = settings.issuewright_home, Cipher(settings.credential_keys)
     machine = host_id(home)
     # All workers of one App derive the same sandbox tokens and carry the same owner label.
     instance = instance_name(access)
@@ -72,7 +84,14 @@ def make_parts(settings: Settings) -> Parts:
     return Parts(
         db=db,
         github=github,
-        sandboxes=make_sandboxes(settings.provider, home, gateway_dir(home), settings, instance),
+        sandboxes=make_sandboxes(
+            settings.provider,
+            home,
+            gateway_dir(home),
+            settings,
+            instance,
+            StoredAccounts(db, cipher, register_secret),
+        ),
         clock=utc_now,
         labels=LabelNames(
             settings.label_agent, settings.label_plan, settings.label_quick, settings.label_approved
@@ -84,10 +103,21 @@ def make_parts(settings: Settings) -> Parts:
         instance=instance,
         web_url=settings.github_url,
         token_key=sandbox_token_key(pem),
-        model_ready=bool(model_key) or not is_default_upstream,
+        model_ready=bool(model_key or settings.daytona_model_secret) or not is_default_upstream,
+        model_keys=_model_keys(settings, cipher) if settings.provider == "daytona" else None,
         secrets=tuple(filter(None, (model_key, *(one.decode() for one in settings.webhook_secrets)))),
         lease=timedelta(seconds=settings.lease_s),
         keep_events=timedelta(days=settings.retention_days) if settings.retention_days else None,
+    )
+
+
+def _model_keys(settings: Settings, cipher: Cipher) -> ModelKeys:
+    key = settings.anthropic_api_key
+    return ModelKeys(
+        cipher=cipher,
+        base_url=settings.anthropic_base_url,
+        operators=key.get_secret_value() if key else "",
+        may_enter=settings.model_key_in_sandbox,
     )
 
 
@@ -124,9 +154,13 @@ def _count(call: CallSeen) -> None:
 class WorkerProcess:
     """One worker process: arq (when there is a Redis), the sweep, the heartbeat, the care for orphans."""
 
-    def __init__(self, parts: Parts, redis_url: str | None, *, own_sandboxes: bool) -> None:
+    def __init__(
+        self, parts: Parts, redis_url: str | None, *, own_sandboxes: bool, app_url: str = ""
+    ) -> None:
+        """`app_url`: where the web process is reached from here, for calls that are carried from sandboxes."""
         self._bell = Bell(redis_url)
         self._parts = parts = replace(parts, ring=self._bell.ring)
+        self._app_url = app_url
         self._redis_url = redis_url
         self._own_sandboxes = own_sandboxes
         self._engine = Engine(parts)
@@ -146,7 +180,10 @@ class WorkerProcess:
             self._beat(),
             self._care(),
             self._look_back(),
+            self._guard(),
         ]
+        if isinstance(self._parts.sandboxes, RelayFiles):
+            jobs.append(self._carry(self._parts.sandboxes))
         if self._redis_url is not None:
             jobs.append(self._listen(self._redis_url))
         tasks = [asyncio.create_task(job) for job in jobs]
@@ -232,11 +269,36 @@ class WorkerProcess:
             except (SQLAlchemyError, OutsideError, OSError) as error:
                 log.warning("care.failed", error=type(error).__name__)
 
+    async def _guard(self) -> None:
+        """Over running agents: a loop is to be broken within seconds."""
+        guardian = Guardian(self._parts)
+        while True:
+            await asyncio.sleep(GUARD_S)
+            try:
+                await guardian.look()
+            except (SQLAlchemyError, OSError) as error:
+                log.warning("guardian.failed", error=type(error).__name__)
+
+    async def _carry(self, files: RelayFiles) -> None:
+        """For sandboxes that can't reach the app."""
+        parts = self._parts
+        scratch = parts.home / "relay"
+        door = AppDoor(gateway_dir(parts.home) / GATEWAY_SOCKET, self._app_url)
+
+        def make(one: RelayedSandbox) -> Carrier:
+            return Carrier(one, sandbox_token(parts.token_key, one.sandbox_id), files, door, scratch)
+
+        try:
+            await Relays(parts, make, scratch).run()
+        finally:
+            await door.aclose()
+
     async def _look_back(self) -> None:
         """What GitHub could not tell: failed deliveries are asked for again, live state is compared. Each look keeps
         its own pace, and one worker at a time has it.
         """
-        looks = (MissedDeliveries(self._parts), LiveLook(self._parts), Retention(self._parts))
+        parts = self._parts
+        looks = (MissedDeliveries(parts), LiveLook(parts), Retention(parts), Conductor(parts))
         while True:
             for one in looks:
                 try:
@@ -250,4 +312,5 @@ def run_worker(settings: Settings, redis_url: str | None, *, own_sandboxes: bool
     """Blocking; returns after a clean stop."""
     arm(settings.crash_points, settings.issuewright_home)
     parts = make_parts(settings)
-    asyncio.run(WorkerProcess(parts, redis_url, own_sandboxes=own_sandboxes).run())
+    process = WorkerProcess(parts, redis_url, own_sandboxes=own_sandboxes, app_url=settings.base_url)
+    asyncio.run(process.run())

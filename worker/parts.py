@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from app.db.cipher import Cipher
 from app.db.engine import Database
 from app.db.specs import LEASE
 from app.domain.labels import LabelNames
@@ -66,6 +67,18 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class ModelKeys:
+    """For agents that can't reach the gateway. `operators`: the operator's key, "" when there is none; `may_enter`: keys
+    may be put into such a sandbox.
+    """
+
+    cipher: Cipher
+    base_url: str
+    operators: str = field(repr=False)
+    may_enter: bool
+
+
+@dataclass(frozen=True)
 class Parts:
     db: Database
     github: GitHub
@@ -85,6 +98,8 @@ class Parts:
     model_ready: bool
     secrets: tuple[str, ...]
     """Exact secrets of ours that must never leave, for the scan of results."""
+    model_keys: ModelKeys | None = None
+    """None where every sandbox reaches the gateway."""
     ring: Ring = ring_nobody
     keep_events: timedelta | None = None
     """How long after a spec's end its events stay in the database; None: for ever."""

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import reviews, specs
+from app.db.again import renew_batch
 from app.db.effects import record_notice
 from app.db.messages import (
     NewMessage,
@@ -27,8 +28,24 @@ from app.db.retries import record_retry
 from app.domain.errors import RetryAt
 from app.domain.ids import UserId
 from app.domain.ports import RepoRef, User
-from app.domain.replies import ENDED, ENDED_WELL, EYES, PAUSED_HEARD, SAID_ENOUGH, RetryRefusal
-from app.domain.review import Composed, PullWords, compose_batch, render_correction, words_for_agent
+from app.domain.replies import (
+    ENDED,
+    ENDED_WELL,
+    EYES,
+    HELD,
+    PAUSED_HEARD,
+    SAID_ENOUGH,
+    RetryRefusal,
+)
+from app.domain.review import (
+    Composed,
+    PullWords,
+    compose_batch,
+    place_of_remark,
+    place_of_review,
+    render_correction,
+    words_for_agent,
+)
 from app.domain.sanitize import escape_markdown
 from app.domain.states import SPEC_LIVE, MessageState, SpecState
 from app.domain.trust import SAID_AT_MOST, SAID_WITHIN
@@ -75,7 +92,8 @@ async def take_up_batch(parts: Parts, repo: RepoRef, payload: Mapping[str, Any])
         if locked is None or await reviews.list_review_ids(session, batch_id) != review_ids:
             raise RetryAt("more of the same batch came meanwhile", parts.clock())
         changed = payload.get("changed")
-        told = await _record(parts, session, locked, composed, _changed(words, changed) if changed else None)
+        edited = _changed(words, changed, batch.pull_number) if changed else None
+        told = await _record(parts, session, locked, composed, edited)
     crashpoint("review_message.after")
     if told is not None and told.sandbox_id is not None:
         await parts.ring(told.sandbox_id)
@@ -103,12 +121,18 @@ async def _compose(parts: Parts, repo: RepoRef, batch: ReviewBatch, words: PullW
     return compose_batch(words, author, writers, batch.pull_number)
 
 
-def _changed(words: PullWords, changed: tuple[str, int]) -> tuple[int | None, str] | None:
-    """The thread and the newest text of the words that were edited; None when they are gone."""
+_Changed = tuple[int | None, str, str]
+"""Words that were edited: their thread, None for a review's own; the newest text; where they stand."""
+
+
+def _changed(words: PullWords, changed: tuple[str, int], pull_number: int) -> _Changed | None:
+    """None when they are gone."""
     kind, number = changed
     if kind == reviews.REVIEW:
-        return next(((None, one.body) for one in words.reviews if one.review_id == number), None)
-    return next(((one.root_id, one.body) for one in words.remarks if one.comment_id == number), None)
+        place = place_of_review(pull_number, number)
+        return next(((None, one.body, place) for one in words.reviews if one.review_id == number), None)
+    place = place_of_remark(pull_number, number)
+    return next(((one.root_id, one.body, place) for one in words.remarks if one.comment_id == number), None)
 
 
 async def _record(
@@ -116,12 +140,18 @@ async def _record(
     session: AsyncSession,
     batch: ReviewBatch,
     composed: Composed | None,
-    changed: tuple[int | None, str] | None,
+    changed: _Changed | None,
 ) -> Message | None:
     """The message that is new, if one is."""
     message = await reviews.find_message_of(session, batch.id)
     if message is None:
         return await _hand_over(parts, session, batch, composed or Composed(""))
+    if message.state is MessageState.CANCELLED and composed is not None and composed.text:
+        # Withdrawn, since all of it was resolved or deleted; some of it counts again.
+        spec = await specs.find_spec(session, batch.spec_id)
+        if spec is not None and batch.answered_at is None:
+            await renew_batch(session, spec, batch.id, parts.clock())
+        return None
     if message.state is MessageState.QUEUED:
         if composed is not None and composed.text:
             await replace_message(session, message.id, composed.text)
@@ -141,7 +171,7 @@ async def _record(
         return None
     new = NewMessage(
         MessageType.USER_MESSAGE.value, correction, author_id=batch.author_id, author_login=batch.author_login,
-        id=uuid.uuid5(batch.id, f"{len(said)}:{correction}"),
+        id=uuid.uuid5(batch.id, f"{len(said)}:{correction}"), place=changed[2],
     )  # fmt: skip
     return await record_message_of_spec(session, batch.spec_id, new, parts.clock())
 
@@ -152,7 +182,7 @@ async def _hand_over(
     now = parts.clock()
     batch.built_at = now
     spec = await specs.find_spec(session, batch.spec_id)
-    if spec is None or not composed.text:
+    if spec is None or not (composed.text or composed.left_out):
         return None
     if spec.state in {SpecState.COMPLETED, SpecState.CANCELLED}:
         await _say_ended(parts, session, batch)
@@ -164,16 +194,21 @@ async def _hand_over(
         await _owe_notice(parts, session, batch, f"enough:{batch.author_id}:{batch.pull_number}:{hour}", text)
         return None
     await _keep(parts, session, batch, composed)
-    if spec.pause_asked_at is not None and spec.state in SPEC_LIVE:
+    if not composed.text:
+        return None
+    held = composed.stops or (spec.cancel_asked_at is not None and spec.state in SPEC_LIVE)
+    if held and spec.state is not SpecState.CANCELLED:
+        await _owe_notice(parts, session, batch, f"held:{batch.id}", HELD)
+    elif spec.pause_asked_at is not None and spec.state in SPEC_LIVE:
         await _owe_notice(
             parts, session, batch, f"paused:{_moment(spec.id, spec.pause_asked_at)}", PAUSED_HEARD
         )
     new = NewMessage(
         MessageType.USER_MESSAGE.value, composed.text, author_id=batch.author_id,
-        author_login=batch.author_login, id=batch.id,
+        author_login=batch.author_login, id=batch.id, place=composed.place,
     )  # fmt: skip
-    message = await record_message_of_spec(session, spec.id, new, now)
-    if spec.state is SpecState.FAILED:
+    message = await record_message_of_spec(session, spec.id, new, now, held=held)
+    if spec.state is SpecState.FAILED and not held:
         refused = await record_retry(session, spec.id, now)
         if refused is not None and refused.reason is RetryRefusal.ENDING:
             raise RetryAt("its end is still being told", now + timedelta(seconds=1))
@@ -189,6 +224,7 @@ async def _keep(parts: Parts, session: AsyncSession, batch: ReviewBatch, compose
     if spec is not None:
         repo = (spec.installation_id, spec.repo_id)
         await reviews.owe_receipts(session, repo, batch.id, EYES, parts.clock())
+        await reviews.owe_left_out(session, repo, batch, composed.left_out, parts.clock())
 
 
 async def _say_ended(parts: Parts, session: AsyncSession, batch: ReviewBatch) -> None:

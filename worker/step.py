@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.credentials import find_secret_of_spec
+from app.db.guardian import list_interventions
 from app.db.installations import find_repository
-from app.db.messages import has_waiting_messages, list_said
+from app.db.messages import has_waiting_messages, list_said, refuse_waiting
 from app.db.models import Message, Phase, Sandbox, Spec, Task
 from app.db.phases import has_phase_events, list_phases
 from app.db.sandboxes import list_of_spec
 from app.db.specs import Claim, save_spec
 from app.db.tasks import close_tasks, list_tasks
-from app.domain.credentials import key_owner
+from app.domain.credentials import CredentialKind, key_owner
 from app.domain.errors import Gone
+from app.domain.guardian import NUDGED, Rule
 from app.domain.ids import InstallationId, RepoId
 from app.domain.labels import LabelNames
 from app.domain.plan import CLOSING, FOLLOW_UP, short_hash
@@ -42,6 +45,7 @@ from sandbox_payload.wire.plan import AGENT_PHASES, PhaseName
 from worker.parts import Parts
 
 SAID_SHOWN = 10
+REMINDERS_SHOWN = 20
 SLOW = timedelta(minutes=10)
 """When a spec that waits for people is looked at even if no delivery came."""
 
@@ -65,6 +69,8 @@ class Step:
     """People said something that no sandbox has."""
     said: Sequence[Message] = ()
     """What people said last, for the status comment."""
+    reminders: Sequence[Rule] = ()
+    """What agents were reminded of."""
     focus: str | None = None
 
     @classmethod
@@ -79,6 +85,12 @@ class Step:
             has_news = planning is not None and await has_phase_events(session, planning)
             messages_wait = await has_waiting_messages(session, claim.spec.id)
             said = await list_said(session, claim.spec.id, SAID_SHOWN)
+            done = await list_interventions(session, claim.spec.id, REMINDERS_SHOWN)
+            keys = parts.model_keys
+            if keys is not None and keys.may_enter:
+                # Somebody's own key may be in a sandbox: it must not leave by what that hands in.
+                own = await find_secret_of_spec(session, CredentialKind.MODEL, claim.spec.id, keys.cipher)
+                parts = replace(parts, secrets=(*parts.secrets, own)) if own else parts
         if repository is None:
             raise Gone(f"repository {claim.spec.repo_id} is not known")
         repo = RepoRef(
@@ -88,7 +100,8 @@ class Step:
             repository.name,
         )
         return cls(
-            parts, claim, claim.spec, repo, tasks, sandboxes, phases, has_news, messages_wait, said
+            parts, claim, claim.spec, repo, tasks, sandboxes, phases, has_news, messages_wait, said,
+            tuple(Rule(one.rule) for one in done if one.event_type == NUDGED),
         )  # fmt: skip
 
     # ------------------------------------------------------------ reading
@@ -226,12 +239,15 @@ class Step:
             test=_test_view(self.tasks),
             agent=_agent_view(sandbox, spec) if sandbox else None,
             messages=tuple(self._message_view(row) for row in self.said),
+            reminders=tuple(self.reminders),
             cost_usd=sum(one.spent_usd for one in self.sandboxes),
         )
 
     def _message_view(self, row: Message) -> MessageView:
-        issue = f"{self.parts.web_url}/{self.repo.full_name}/issues/{self.spec.issue_number}"
-        url = f"{issue}#issuecomment-{row.comment_id}" if row.comment_id else ""
+        place = row.place or ""
+        if row.comment_id:
+            place = f"issues/{self.spec.issue_number}#issuecomment-{row.comment_id}"
+        url = f"{self.parts.web_url}/{self.repo.full_name}/{place}" if place else ""
         return MessageView(row.author_login or "", row.created_at, row.state.value, url)
 
     def _criteria(self) -> tuple[CriterionView, ...]:
@@ -284,6 +300,8 @@ class Step:
                 state=state, outcome=outcome.value, outcome_detail=detail, ended_at=now, queued_at=None,
                 queue_reason=None, queue_place=None,
             ) as session:  # fmt: skip
+                if state is SpecState.COMPLETED:
+                    await refuse_waiting(session, self.spec.id)
                 left = TaskState.CANCELLED
                 await close_tasks(session, self.spec.id, {TaskState.PENDING, TaskState.ASSIGNED}, left, now)
                 if outcome is not Outcome.DONE:

@@ -35,7 +35,9 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Kind = Annotated[CredentialKind, typer.Argument(metavar="model", help="What the key is for.")]
+Kind = Annotated[
+    CredentialKind, typer.Argument(metavar="KIND", help="What the key is for: model or daytona.")
+]
 UserOption = Annotated[
     int | None,
     typer.Option(
@@ -59,13 +61,15 @@ def set_(
     installation: InstallationOption = None,
     base_url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Where the model key is good for. Unset: ANTHROPIC_BASE_URL."),
+        typer.Option(
+            metavar="URL", help="Address of the API that the key is good for. Unset: as the settings say."
+        ),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Store a key, in the place of an earlier one. It is read from standard input and never shown again.
 
-    Runs use it from their next model call on.
+    Runs use a model key from their next model call on, a Daytona key from their next sandbox on.
     """
     from app.db.cipher import Cipher
     from app.db.credentials import SealedSecret, record_credential
@@ -105,7 +109,10 @@ def list_(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 def remove(
     kind: Kind, user: UserOption = None, installation: InstallationOption = None, config: ConfigOption = None
 ) -> None:
-    """Forget a key. Runs use the next one (installation, operator) from their next model call on."""
+    """Forget a key. Runs use the next one (installation, operator) from their next model call or sandbox on.
+
+    A sandbox that is still in the account of a Daytona key that is removed has to be deleted there.
+    """
     from app.db.credentials import remove_credential
 
     place = _place(kind, user, installation)

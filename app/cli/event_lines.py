@@ -16,6 +16,22 @@ _SAYING = ("text", "summary", "message", "reason", "error", "content")
 _INPUTS = ("file_path", "command", "pattern", "description", "prompt")
 
 
+def supervision_events(view: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was wrong with a sandbox and what was done, as the last of its events. `view` is the API's."""
+    told = view["supervision"]
+    if told is None or told["trouble"] is None:
+        return []
+    at = view["ended_at"] or view["updated_at"]
+    message = ". ".join([f"{told['trouble']}: {told['seen'] or ''}".rstrip(". "), *told["done"]])
+    data = {"trouble": told["trouble"], "message": message, "done": told["done"]}
+    return [
+        {
+            "seq": view["last_seq"], "event_type": "supervision.trouble", "event_data": data, "source": "system",
+            "timestamp": at, "received_at": at,
+        }
+    ]  # fmt: skip
+
+
 def print_event(event: dict[str, Any], *, as_json: bool, diff: bool) -> None:
     if as_json:
         print(escape_unprintable(json.dumps(event, ensure_ascii=False)), flush=True)

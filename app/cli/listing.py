@@ -61,6 +61,11 @@ def _for_people(shown: dict[str, Any]) -> dict[str, Any]:
     kept = dict(shown)
     if "phases" in shown:
         kept["phases"] = [_phase_line(phase) for phase in shown["phases"]]
+    if shown.get("supervision"):
+        told = kept.pop("supervision")
+        seen = f"{told['trouble']}: {told['seen']}" if told["trouble"] else "none was noticed before its end"
+        log = f"{told['log_bytes']} bytes of its log: `issuewright sandboxes logs {shown['id']}`"
+        kept |= {"trouble": seen, "done": told["done"], "kept": log if told["log_bytes"] else None}
     for name in ("settings", "detail"):
         if shown.get(name):
             kept[name] = [

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from app.db.accounts import StoredAccounts
+from app.db.cipher import Cipher
 from app.db.engine import Database
 from app.db.host import host_id
 from app.db.leftovers import list_known_sandboxes, record_removed
@@ -17,6 +19,7 @@ from app.domain.leftovers import Finding, Leftover, decide_leftovers
 from app.domain.ports import Sandboxes
 from app.github.access import GitHubAccess
 from app.github.instance import instance_name
+from app.observability.redaction import register_secret
 from app.sandbox.select import make_sandboxes
 from app.settings import Settings
 from app.web.sockets import gateway_dir
@@ -32,10 +35,12 @@ async def clean_up(settings: Settings, *, dry_run: bool) -> list[dict[str, Any]]
         settings.private_key_pem or "",
     )
     home, instance = settings.issuewright_home, instance_name(access)
-    sandboxes = make_sandboxes(settings.provider, home, gateway_dir(home), settings, instance)
-    async with aclosing(Database(settings.database)) as database, aclosing(sandboxes):
-        found = await _find(settings, instance, database, sandboxes)
-        done = [await _take_down(database, sandboxes, one, dry_run=dry_run) for one in found]
+    async with aclosing(Database(settings.database)) as database:
+        accounts = StoredAccounts(database, Cipher(settings.credential_keys), register_secret)
+        sandboxes = make_sandboxes(settings.provider, home, gateway_dir(home), settings, instance, accounts)
+        async with aclosing(sandboxes):
+            found = await _find(settings, instance, database, sandboxes)
+            done = [await _take_down(database, sandboxes, one, dry_run=dry_run) for one in found]
     return [{**asdict(one), "done": what} for one, what in zip(found, done, strict=True)]
 
 

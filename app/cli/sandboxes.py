@@ -36,7 +36,7 @@ def list_(config: ConfigOption = None, as_json: JsonOption = False, limit: Limit
 
 @app.command()
 def show(sandbox_id: SandboxId, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Show one sandbox: its agent's activity, cost and end."""
+    """Show one sandbox: its agent's activity, cost and end; what supervision saw of it, and what was done."""
     from app.cli.listing import show_one
 
     show_one(load(config), "sandbox", sandbox_id, as_json=as_json)
@@ -66,9 +66,19 @@ def events(
 
 
 @app.command()
-def logs(sandbox_id: SandboxId, config: ConfigOption = None, follow: FollowOption = False) -> None:
-    """Show the output of a sandbox's payload, for as long as its machine exists, without terminal sequences."""
-    asyncio.run(_follow_logs(load(config), sandbox_id, follow=follow))
+def logs(
+    sandbox_id: SandboxId,
+    config: ConfigOption = None,
+    follow: FollowOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the output of a sandbox's payload, without terminal sequences.
+
+    Of one whose machine is gone, the end that was kept when it was lost.
+    """
+    from app.cli.sandbox_logs import show_log
+
+    asyncio.run(show_log(load(config), sandbox_id, follow=follow, as_json=as_json))
 
 
 @app.command()
@@ -164,13 +174,15 @@ async def _build_image(settings: Settings, *, replace: bool) -> None:
 async def _follow_events(
     settings: Settings, sandbox_id: str, show_event: ShowEvent, *, follow: bool, full: bool
 ) -> None:
+    from app.cli.event_lines import supervision_events
     from app.cli.operator import operator
 
     path = f"/sandboxes/{sandbox_id}"
     async with operator(settings) as api:
         cursor: str | None = None
         while True:
-            ended = (await api.get(path))["ended_at"] is not None
+            view = await api.get(path)
+            ended = view["ended_at"] is not None
             page = await api.get(
                 f"{path}/events", limit=200, cursor=cursor, wait=2 if follow and not ended else None,
                 full=full or None,
@@ -180,30 +192,6 @@ async def _follow_events(
             cursor = page["next_cursor"]
             # Looked at before the page: an event that came between the two is in the page.
             if (cursor is None or (ended and not page["items"])) and (ended or not follow):
+                for event in supervision_events(view):
+                    show_event(event)
                 return
-
-
-async def _follow_logs(settings: Settings, sandbox_id: str, *, follow: bool) -> None:
-    from app.cli.operator import operator
-    from app.cli.terminal import ReadableLog
-    from app.sandbox.select import make_sandboxes
-    from app.web.sockets import gateway_dir
-
-    async with operator(settings) as api:
-        provider_name = (await api.get(f"/sandboxes/{sandbox_id}"))["provider_name"]
-        home = settings.issuewright_home
-        sandboxes = make_sandboxes(settings.provider, home, gateway_dir(home), settings)
-        log = ReadableLog()
-        offset = 0
-        try:
-            while True:
-                ended = (await api.get(f"/sandboxes/{sandbox_id}"))["ended_at"] is not None
-                piece = await sandboxes.fetch_log(provider_name, offset)
-                offset += len(piece)
-                print(log.feed(piece), end="", flush=True)
-                if not piece and (ended or not follow):
-                    return
-                if not piece:
-                    await asyncio.sleep(0.5)
-        finally:
-            await sandboxes.aclose()

@@ -35,13 +35,13 @@ async def record_ready_head(
 
 
 async def list_specs_checked(session: AsyncSession, repo_id: int, head_sha: str) -> Sequence[str]:
-    """Ids of specs in review whose head that is, and whose failure was not dealt with yet."""
+    """Ids of specs in review whose head that is."""
     statement = (
         select(Spec.id)
         .join(CheckedHead, CheckedHead.spec_id == Spec.id)
         .where(
             Spec.repo_id == repo_id, Spec.state == SpecState.IN_REVIEW, Spec.head_sha == head_sha,
-            CheckedHead.head_sha == head_sha, CheckedHead.told_at.is_(None),
+            CheckedHead.head_sha == head_sha,
         )
     )  # fmt: skip
     return (await session.scalars(statement)).all()

@@ -110,6 +110,17 @@ async def find_stored_of_spec(
     return None if owners is None else await find_stored(session, kind, owners[0], owners[1])
 
 
+async def find_secret_of_spec(
+    session: AsyncSession, kind: CredentialKind, spec_id: str, cipher: Cipher
+) -> str | None:
+    """The nearest stored secret itself, as far as it can be read."""
+    row = await find_stored_of_spec(session, kind, spec_id)
+    try:
+        return None if row is None else open_credential(row, cipher).secret
+    except Unreadable:
+        return None
+
+
 async def renew_credentials(session: AsyncSession, cipher: Cipher, now: datetime) -> Rotation:
     """Encrypt all anew under the first key. What is there already is left alone, so doing it again changes nothing; one
     that is replaced meanwhile stays as it was replaced.

@@ -19,6 +19,9 @@ import aiosqlite
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.orm import Session as PlainSession
+
+__all__ = ["Database", "PlainSession"]
 
 BUSY_TIMEOUT_MS = 5000
 _READ_ONLY = "issuewright_read_only"
@@ -69,6 +72,17 @@ class Database:
                 return await asyncio.to_thread(self._transact, work)
         async with self.engine.begin() as connection:
             return await connection.run_sync(work)
+
+    async def transact_rows(self, work: Callable[[PlainSession], Result]) -> Result:
+        """As `transact`, for work on mapped rows; what it has changed is written when it returns."""
+
+        def within(connection: Connection) -> Result:
+            with PlainSession(connection, expire_on_commit=False) as session:
+                found = work(session)
+                session.flush()
+            return found
+
+        return await self.transact(within)
 
     def _transact(self, work: Callable[[Connection], Result]) -> Result:
         with self._plain_engine.begin() as connection:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
 
 from app.db.dialect import insert_for
 from app.db.models import EventText
@@ -19,9 +20,7 @@ def compress(text: str) -> bytes:
     return zlib.compress(text.encode(), _LEVEL)
 
 
-async def record_texts(
-    session: AsyncSession, sandbox_id: str, texts: Mapping[int, Mapping[str, bytes]]
-) -> None:
+def record_texts(session: Session, sandbox_id: str, texts: Mapping[int, Mapping[str, bytes]]) -> None:
     """By number of the event and name of the field, compressed. What is there already stays."""
     rows = [
         {"sandbox_id": sandbox_id, "seq": seq, "name": name, "data": data}
@@ -29,7 +28,7 @@ async def record_texts(
         for name, data in fields.items()
     ]
     if rows:
-        await session.execute(insert_for(session, EventText).values(rows).on_conflict_do_nothing())
+        session.execute(insert_for(session, EventText).values(rows).on_conflict_do_nothing())
 
 
 async def list_texts(

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
 
 from app.db.dialect import insert_for
 from app.db.event_texts import record_texts
@@ -44,6 +45,15 @@ class EventFilter:
     until: datetime | None = None
 
 
+@dataclass(frozen=True)
+class Reported:
+    """What one sandbox, whose row is locked, has reported; `passed_over` are numbers that count as stored."""
+
+    sandbox: Sandbox
+    events: Sequence[NewEvent]
+    passed_over: Collection[int] = ()
+
+
 async def record_events(
     session: AsyncSession,
     sandbox: Sandbox,
@@ -51,18 +61,37 @@ async def record_events(
     now: datetime,
     passed_over: Collection[int] = (),
 ) -> tuple[NewEvent, ...]:
-    """Store what is new and move `sandbox.last_seq` to the highest contiguous number; `passed_over` are numbers that
-    count as stored.
+    """As `record_reported`, of one sandbox."""
+    reported = [Reported(sandbox, events, passed_over)]
+    return (await session.run_sync(record_reported, reported, now))[sandbox.id]
 
-    `sandbox` is locked by the caller. Returns the events that were new, by number; a repeated number is a no-op.
+
+def record_reported(
+    session: Session, reported: Sequence[Reported], now: datetime
+) -> dict[str, tuple[NewEvent, ...]]:
+    """Store what is new and move each sandbox's `last_seq` to the highest contiguous number.
+
+    Each sandbox once. Returns the events that were new, by sandbox, in order; a repeated number is a no-op.
     """
-    unique = {event.seq: event for event in reversed(events)}
-    if not unique:
-        sandbox.last_seq = await _contiguous(session, sandbox.id, sandbox.last_seq, passed_over)
-        return ()
+    unique = {one.sandbox.id: {event.seq: event for event in reversed(one.events)} for one in reported}
+    stored = _insert(session, unique, now)
+    fresh: dict[str, tuple[NewEvent, ...]] = {}
+    for one in reported:
+        box, events = one.sandbox, unique[one.sandbox.id]
+        seqs = sorted(stored.get(box.id, ()))
+        fresh[box.id] = tuple(events[seq] for seq in seqs)
+        record_texts(session, box.id, {seq: events[seq].full for seq in seqs})
+        box.last_seq = _contiguous(session, box.id, box.last_seq, one.passed_over)
+    return fresh
+
+
+def _insert(
+    session: Session, events: Mapping[str, Mapping[int, NewEvent]], now: datetime
+) -> dict[str, list[int]]:
+    """The numbers that were new, by sandbox. One statement, so that it is compiled once whatever comes together."""
     rows = [
         {
-            "sandbox_id": sandbox.id,
+            "sandbox_id": box,
             "seq": event.seq,
             "event_type": event.event_type,
             "event_data": event.event_data,
@@ -70,24 +99,26 @@ async def record_events(
             "timestamp": event.timestamp,
             "received_at": now,
         }
-        for event in unique.values()
+        for box, by_seq in events.items()
+        for event in by_seq.values()
     ]
+    if not rows:
+        return {}
     statement = (
-        insert_for(session, Event).values(rows).on_conflict_do_nothing(index_elements=["sandbox_id", "seq"])
+        insert_for(session, Event.__table__)
+        .on_conflict_do_nothing(index_elements=["sandbox_id", "seq"])
+        .returning(Event.__table__.c.sandbox_id, Event.__table__.c.seq)
     )
-    fresh = set(await session.scalars(statement.returning(Event.seq)))
-    if fresh or passed_over:
-        await record_texts(session, sandbox.id, {seq: unique[seq].full for seq in fresh})
-        sandbox.last_seq = await _contiguous(session, sandbox.id, sandbox.last_seq, passed_over)
-    return tuple(unique[seq] for seq in sorted(fresh))
+    stored: dict[str, list[int]] = {}
+    for box, seq in session.execute(statement, rows):
+        stored.setdefault(box, []).append(seq)
+    return stored
 
 
-async def _contiguous(
-    session: AsyncSession, sandbox_id: str, last_seq: int, passed_over: Collection[int]
-) -> int:
+def _contiguous(session: Session, sandbox_id: str, last_seq: int, passed_over: Collection[int]) -> int:
     """Walks from the known number to the first gap, a page at a time."""
     while True:
-        page = await session.scalars(
+        page = session.scalars(
             select(Event.seq)
             .where(Event.sandbox_id == sandbox_id, Event.seq > last_seq)
             .order_by(Event.seq)

@@ -27,7 +27,7 @@ _WAITING = (MessageState.QUEUED, MessageState.SENT)
 @dataclass(frozen=True)
 class NewMessage:
     """A text for the agent; `author_id` is the numeric user id of the person, None for the operator or the app;
-    `comment_id` the comment it stands in, None for others.
+    `comment_id` the comment it stands in, None for others; `place` where words of a review stand, as in the table.
     """
 
     message_type: str
@@ -36,6 +36,7 @@ class NewMessage:
     id: uuid.UUID | None = None
     comment_id: int | None = None
     author_login: str | None = None
+    place: str | None = None
 
 
 async def record_message(
@@ -58,16 +59,16 @@ async def record_message(
 
 
 async def record_message_of_spec(
-    session: AsyncSession, spec_id: str, message: NewMessage, now: datetime
+    session: AsyncSession, spec_id: str, message: NewMessage, now: datetime, *, held: bool = False
 ) -> Message:
-    """Queue it for the newest live sandbox of the spec; with none alive it waits for the next one.
+    """Queue it for the newest live sandbox of the spec; with none alive, or `held`, it waits for the next one.
 
     The caller has written to the spec's row before, in this transaction: whoever records a sandbox writes to it too, so
     that one of the two sees the other's.
     """
     live = select(Sandbox.id).where(Sandbox.spec_id == spec_id, Sandbox.state.in_(SANDBOX_LIVE))
     newest = live.order_by(Sandbox.created_at.desc(), Sandbox.id.desc())
-    for sandbox_id in (await session.scalars(newest)).all():
+    for sandbox_id in () if held else (await session.scalars(newest)).all():
         row = await record_message(session, SandboxId(sandbox_id), message, now)
         if row is not None:
             return row
@@ -88,6 +89,7 @@ def _row(message: NewMessage, spec_id: str, now: datetime) -> Message:
         author_id=message.author_id,
         author_login=message.author_login,
         comment_id=message.comment_id,
+        place=message.place,
         state=MessageState.QUEUED,
         created_at=now,
     )
@@ -166,16 +168,25 @@ async def list_said(session: AsyncSession, spec_id: str, limit: int) -> Sequence
 
 async def give_up_messages(session: AsyncSession, sandbox_id: str) -> None:
     """What that sandbox has not confirmed is handed to no other one: a run that fails each time would never end."""
-    for state, target in (
-        (MessageState.QUEUED, MessageState.REFUSED),
-        (MessageState.SENT, MessageState.CANCELLED),
-    ):
-        await session.execute(
-            update(Message)
-            .where(Message.sandbox_id == sandbox_id, Message.state == state)
-            .values(state=target)
-            .execution_options(synchronize_session=False)
+    await session.execute(
+        update(Message)
+        .where(Message.sandbox_id == sandbox_id, Message.state.in_(_WAITING))
+        .values(state=MessageState.REFUSED)
+        .execution_options(synchronize_session=False)
+    )
+
+
+async def refuse_waiting(session: AsyncSession, spec_id: str) -> None:
+    """The spec has ended for good: what its agents have not confirmed, nobody hears any more."""
+    of_spec = select(Sandbox.id).where(Sandbox.spec_id == spec_id)
+    await session.execute(
+        update(Message)
+        .where(
+            or_(Message.spec_id == spec_id, Message.sandbox_id.in_(of_spec)), Message.state.in_(_WAITING)
         )
+        .values(state=MessageState.REFUSED)
+        .execution_options(synchronize_session=False)
+    )  # fmt: skip
 
 
 async def list_messages_of_comment(session: AsyncSession, spec_id: str, comment_id: int) -> Sequence[Message]:

@@ -7,8 +7,9 @@ from datetime import datetime
 from sqlalchemy import case, func, literal, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.guardian import settle_interventions
 from app.db.models import Spec
-from app.domain.states import SPEC_LIVE
+from app.domain.states import SPEC_LIVE, SpecState
 
 
 async def record_pause(session: AsyncSession, spec_id: str, by: str | None, now: datetime) -> bool:
@@ -40,14 +41,17 @@ async def record_resume(session: AsyncSession, spec_id: str, now: datetime) -> b
         .values(pause_asked_at=None, version=Spec.version + 1, due_at=now, updated_at=now)
         .returning(Spec.id)
     )
-    return (await session.execute(statement)).scalar_one_or_none() is not None
+    if (await session.execute(statement)).scalar_one_or_none() is None:
+        return False
+    await settle_interventions(session, spec_id, now)
+    return True
 
 
 async def record_base(session: AsyncSession, spec_id: str, branch: str, now: datetime) -> bool:
-    """The base that the branch is to be made on. False when it is made, or the work has ended."""
+    """The base that the branch is to be made on, also by a retry. False when it is made, or the work is completed."""
     statement = (
         update(Spec)
-        .where(Spec.id == spec_id, Spec.state.in_(SPEC_LIVE), Spec.start_sha.is_(None))
+        .where(Spec.id == spec_id, Spec.state != SpecState.COMPLETED, Spec.start_sha.is_(None))
         .values(base_asked=branch, version=Spec.version + 1, updated_at=now)
         .returning(Spec.id)
     )

@@ -142,15 +142,21 @@ async def record_tasks(session: AsyncSession, spec_id: str, tasks: Sequence[NewT
 
 
 async def record_follow_up(
-    session: AsyncSession, spec_id: str, item: Mapping[str, Any], now: datetime
+    session: AsyncSession,
+    spec_id: str,
+    item: Mapping[str, Any],
+    now: datetime,
+    state: TaskState = TaskState.PENDING,
 ) -> Task:
-    """One more task of the spec, after all others. `item` has the form of the plan's items."""
+    """One more task of the spec, after all others. `item` has the form of the plan's items; `state` is failed for a round
+    that belonged to no task and can be tried again as one.
+    """
     last = (
         await session.execute(select(func.max(Task.position)).where(Task.spec_id == spec_id))
     ).scalar_one_or_none() or 0
     row = Task(
         id=new_task_id(), spec_id=spec_id, key=item["id"], position=last + 1, title=item["title"],
-        description=item["description"], detail=dict(item), state=TaskState.PENDING, attempts=0,
+        description=item["description"], detail=dict(item), state=state, attempts=0,
         created_at=now, updated_at=now,
     )  # fmt: skip
     session.add(row)

@@ -10,9 +10,12 @@ from typing import Any
 from sqlalchemy import or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.again import say_again
+from app.db.guardian import settle_interventions
 from app.db.models import Phase, Sandbox, Spec, Task
 from app.db.specs import find_live_spec
 from app.db.tasks import list_tasks
+from app.domain.plan import FOLLOW_UP
 from app.domain.replies import RetryRefusal, RetryRefused
 from app.domain.states import Flow, PhaseState, SpecState, TaskState
 from sandbox_payload.wire.plan import PhaseName
@@ -23,7 +26,8 @@ _LIKE_A_TASK = re.compile(r"[a-z][0-9]{1,4}")
 async def record_retry(
     session: AsyncSession, spec_id: str, now: datetime, what: str | None = None
 ) -> RetryRefused | None:
-    """Start a failed or cancelled spec again; None when it starts. What is not done is taken up.
+    """Start a failed or cancelled spec again; None when it starts. What is not done is taken up. Of one in review, a round
+    that failed.
 
     `what`: a phase up to the first unfinished one, from which on all is done anew and approved anew; or the key of a
     task in any case, which is done again with every task that depends on it.
@@ -37,7 +41,8 @@ async def record_retry(
         return RetryRefused(RetryRefusal.DONE)
     live = await find_live_spec(session, spec.repo_id, spec.issue_number)
     if live is not None:
-        return RetryRefused(RetryRefusal.AT_WORK, state=live.state)
+        begun = live.id == spec_id and await _retry_round(session, spec, what, now)
+        return None if begun else RetryRefused(RetryRefusal.AT_WORK, state=live.state)
     if spec.concluded_at is None:
         return RetryRefused(RetryRefusal.ENDING)
     if spec.cancel_reason == "label_removed":
@@ -50,7 +55,32 @@ async def record_retry(
         return _name_tasks(refused, what, tasks)
     await _reset_spec(session, spec_id, now, anew=phase is not None)
     await _reset_tasks(session, spec_id, again, now)
+    await say_again(session, spec, now)
+    await settle_interventions(session, spec_id, now)
     return None
+
+
+async def _retry_round(session: AsyncSession, spec: Spec, what: str | None, now: datetime) -> bool:
+    """Work in review: the newest round that failed is to be done again, with all that was said and not followed. False
+    when none did.
+    """
+    if spec.state is not SpecState.IN_REVIEW or spec.cancel_asked_at is not None:
+        return False
+    failed = [
+        task
+        for task in await list_tasks(session, spec.id)
+        if task.state is TaskState.FAILED and task.detail.get("kind") == FOLLOW_UP
+        if what is None or task.key.lower() == what.lower()
+    ]
+    if not failed:
+        return False
+    task = failed[-1]
+    task.state, task.attempts, task.reason, task.updated_at = TaskState.PENDING, 0, None, now
+    task.detail = {**task.detail, "goes_on": True}  # its words are in the session
+    spec.version, spec.due_at, spec.updated_at = spec.version + 1, now, now
+    await session.flush()
+    await say_again(session, spec, now)
+    return True
 
 
 async def _reset_spec(session: AsyncSession, spec_id: str, now: datetime, *, anew: bool) -> None:

@@ -13,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.db.effects import record_effect, record_reaction
 from app.db.models import Effect, Message, ReviewBatch, ReviewThread, ReviewWord, Spec
 from app.domain.ids import EffectId
-from app.domain.review import BatchThread, decide_due
+from app.domain.replies import CONFUSED
+from app.domain.review import LEFT_OUT, BatchThread, decide_due, left_out_marker
 from app.domain.states import EffectState, MessageState
 
 REVIEW, COMMENT = "review", "comment"
@@ -96,8 +97,14 @@ async def join_batch(
     )  # fmt: skip
     session.add(batch)
     await session.flush()
-    at = now if alone else decide_due(now, now)
-    return batch.id, await _owe_look(session, spec, batch, None, at)
+    return batch.id, await owe_first_look(session, spec, batch, now if alone else decide_due(now, now))
+
+
+async def owe_first_look(
+    session: AsyncSession, spec: Spec, batch: ReviewBatch, at: datetime
+) -> EffectId | None:
+    """Have a batch that has just been recorded read at that time."""
+    return await _owe_look(session, spec, batch, None, at)
 
 
 async def _find_open(session: AsyncSession, spec_id: str, author_id: int) -> ReviewBatch | None:
@@ -210,6 +217,19 @@ async def list_batches_of_thread(session: AsyncSession, spec_id: str, root_id: i
     return (await session.scalars(statement)).all()
 
 
+async def list_unsent_batches(session: AsyncSession, spec_id: str) -> Sequence[uuid.UUID]:
+    """Batches that were looked at and of which the agent has been given nothing: waiting, withdrawn or empty."""
+    statement = (
+        select(ReviewBatch.id)
+        .outerjoin(Message, Message.id == ReviewBatch.id)
+        .where(
+            ReviewBatch.spec_id == spec_id, ReviewBatch.built_at.is_not(None), ReviewBatch.answered_at.is_(None),
+            Message.sent_at.is_(None),
+        )
+    )  # fmt: skip
+    return (await session.scalars(statement)).all()
+
+
 # ---------------------------------------------------------------- receipts and answers
 
 
@@ -229,6 +249,35 @@ async def owe_receipts(
     ]
     owed = [await record_reaction(session, repo, one, content, now, kind=kind) for one, kind in targets]
     return next(filter(None, owed), None)
+
+
+async def owe_left_out(
+    session: AsyncSession,
+    repo: tuple[int, int],
+    batch: ReviewBatch,
+    threads: Sequence[BatchThread],
+    now: datetime,
+) -> None:
+    """Threads that found no place in the message: 😕, and one answer each that says so."""
+    for thread in threads:
+        for comment_id in thread.comment_ids:
+            await record_reaction(session, repo, comment_id, CONFUSED, now, kind=REACTIONS[COMMENT])
+        marker = left_out_marker(str(batch.id), thread.root_id)
+        await owe_thread_answer(session, repo, batch, (thread.root_id, marker, f"{marker}\n{LEFT_OUT}"), now)
+
+
+async def owe_thread_answer(
+    session: AsyncSession,
+    repo: tuple[int, int],
+    batch: ReviewBatch,
+    answer: tuple[int, str, str],
+    now: datetime,
+) -> None:
+    """One comment of ours in a thread of that batch; `answer`: the thread, its marker, the text with the marker."""
+    root_id, marker, body = answer
+    payload = {"pull": batch.pull_number, "thread": root_id, "marker": marker, "body": body}
+    key = f"{repo[1]}:thread_answer:{marker}"
+    await record_effect(session, kind="thread_answer", key=key, repo=repo, payload=payload, now=now)
 
 
 async def list_unanswered(

@@ -80,6 +80,17 @@ async def find_artifact(session: AsyncSession, sandbox_id: str, name: str) -> Ar
     return (await session.execute(statement)).scalar_one_or_none()
 
 
+async def find_next_attempt(session: AsyncSession, sandbox: Sandbox) -> Sandbox | None:
+    """The sandbox made for the same task (or for planning the same spec) after this one."""
+    statement = (
+        select(Sandbox)
+        .where(_of(sandbox.spec_id, sandbox.task_id), Sandbox.created_at > sandbox.created_at)
+        .order_by(Sandbox.created_at, Sandbox.attempt)
+        .limit(1)
+    )
+    return (await session.execute(statement)).scalar_one_or_none()
+
+
 async def find_latest_transcript(
     session: AsyncSession, spec_id: str, task_id: str | None
 ) -> tuple[Sandbox, Artifact] | None:

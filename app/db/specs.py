@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
 
 from app.db.dialect import insert_for
 from app.db.models import CheckRun, Spec, Task
@@ -256,13 +257,18 @@ async def release_spec(
 
 async def record_fact(session: AsyncSession, spec_id: str, now: datetime) -> int:
     """Something the next step must see. Returns the new version (0 when there is no such spec)."""
+    return await session.run_sync(bump_version, spec_id, now)
+
+
+def bump_version(session: Session, spec_id: str, now: datetime) -> int:
+    """As `record_fact`, for a transaction that runs in a thread."""
     statement = (
         update(Spec)
         .where(Spec.id == spec_id)
         .values(version=Spec.version + 1, updated_at=now)
         .returning(Spec.version)
     )
-    return (await session.execute(statement)).scalar_one_or_none() or 0
+    return session.execute(statement).scalar_one_or_none() or 0
 
 
 async def record_cancel(session: AsyncSession, spec_id: str, reason: str, now: datetime) -> bool:

@@ -222,28 +222,44 @@ def log_end(log: str, canaries: Sequence[str] = ()) -> str:
 
 # ---------------------------------------------------------------- what people are told
 
+_BLOCKED_BEGINS = "A check on the pull request waits for somebody's approval"
+_FAILED_BEGINS = "Checks failed on"
+_STILL_BEGINS = "Checks still fail on"
 NO_CHECKS = (
     "No check had started on the pull request's head ten minutes after it became ready for review (commit statuses are "
     "not looked at)."
 )
 
 
+_CHECK_NOTES = (NO_CHECKS, _BLOCKED_BEGINS, _FAILED_BEGINS, _STILL_BEGINS)
+
+
+def without_check_notes(notes: Sequence[str]) -> list[str]:
+    """What is said to people but for what was said of checks: a later look knows better."""
+    return [note for note in notes if not note.startswith(_CHECK_NOTES)]
+
+
+def is_green(head: HeadChecks) -> bool:
+    """Whether something was checked, and all of it is well."""
+    return bool(head.checks or head.suite_runs) and not (head.running or head.failed or head.blocked)
+
+
 def render_blocked(head: HeadChecks) -> str:
     """Of a check that waits for a person (`action_required`)."""
     names = _names([one for one in head.checks if one.conclusion == _BLOCKED])
-    return f"A check on the pull request waits for somebody's approval: {names}."
+    return f"{_BLOCKED_BEGINS}: {names}."
 
 
 def render_fix(head: HeadChecks, head_sha: str, fixes: Fixes) -> str:
     names = _names(head.failed)
-    return f"Checks failed on `{head_sha[:12]}`: {names}. The agent looks at it ({fixes.made + 1} of {fixes.most})."
+    return f"{_FAILED_BEGINS} `{head_sha[:12]}`: {names}. The agent looks at it ({fixes.made + 1} of {fixes.most})."
 
 
 def render_given_up(head: HeadChecks, head_sha: str, fixes: Fixes) -> str:
     names = _names(head.failed)
     times = "time" if fixes.most == 1 else "times"
     return (
-        f"Checks still fail on `{head_sha[:12]}`: {names}. The agent has tried {fixes.most} {times}, which is as often "
+        f"{_STILL_BEGINS} `{head_sha[:12]}`: {names}. The agent has tried {fixes.most} {times}, which is as often "
         "as `max_ci_fixes` allows; it does not try again by itself. A comment that says what to do goes on."
     )
 

@@ -1,7 +1,8 @@
 """What a person's comment asks for: commands, and words for the agent (contract, section 4). Pure.
 
-A command stands at the start of a line of the comment's own text: not in a quote, code, an HTML comment or a link's
-invisible parts. Markdown decides what that is, so it is parsed as Markdown.
+A command stands at the start of a line of the comment's own text: not in a quote, code, an HTML comment, a block of
+HTML or a link's invisible parts. Markdown decides what that is, so it is parsed as Markdown: inside `<details>`, a
+paragraph after a blank line is the comment's own text, as GitHub shows it.
 """
 
 from __future__ import annotations
@@ -85,12 +86,13 @@ Command = Approve | NoHash | Stop | Pause | Resume | Retry | Base | Status | Hel
 class Comment:
     """`commands` in the order they stand in. `text` is the comment without their lines, '' when nothing of the person's
     own is left (quotes and hidden comments are not). `mentions`: names after an @, in lower case, outside quotes and
-    code.
+    code. `left_out`: how many commands there are beyond MAX_COMMANDS.
     """
 
     commands: tuple[Command, ...] = ()
     text: str = ""
     mentions: frozenset[str] = frozenset()
+    left_out: int = 0
 
 
 _LINE = re.compile(r"^( {0,3})/agent(?=[ \t]|$)", re.IGNORECASE)
@@ -124,7 +126,7 @@ def parse_comment(body: str) -> Comment:
     taken = set(found)
     rest = [line for index, line in enumerate(plain.split("\n")) if index not in taken]
     text = "\n".join(rest).strip() if seen.own_text else ""
-    return Comment(commands, text, frozenset(seen.mentions))
+    return Comment(commands, text, frozenset(seen.mentions), len(found) - len(commands))
 
 
 class _Seen:

@@ -23,6 +23,8 @@ _NAME = re.compile(
 class CredentialKind(StrEnum):
     MODEL = "model"
     """Key of the model's API, with the base URL that it is good for."""
+    DAYTONA = "daytona"
+    """Key of a Daytona account, with the address of that Daytona's API."""
 
 
 class CredentialScope(StrEnum):
@@ -124,6 +126,17 @@ def _is_forbidden(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> boo
         address.is_link_local or address.is_unspecified or address.is_multicast
         or (address.is_reserved and not address.is_loopback) or str(address) in _METADATA
     )  # fmt: skip
+
+
+def account_name(scope: str, owner_id: int) -> str:
+    """Whose account at the provider a sandbox is in, as its row says it."""
+    return f"{scope} {owner_id}"
+
+
+def account_place(name: str) -> CredentialPlace:
+    """Where the key of that account stands. Raises ValueError."""
+    scope, _, owner_id = name.partition(" ")
+    return CredentialPlace(CredentialScope(scope), int(owner_id), CredentialKind.DAYTONA)
 
 
 def key_owner(scope: str | None, login: str) -> str:

@@ -37,7 +37,8 @@ class Gone(OutsideError):
 class Denied(OutsideError):
     """Not allowed, and asking again will not help: permission missing, archived, locked, suspended.
 
-    `reason` is short and stable (`permission`, `archived`, `locked`, `suspended`, `blocked`, `credentials`).
+    `reason` is short and stable (`permission`, `archived`, `locked`, `suspended`, `blocked`, `credentials`,
+    `sandbox`, `account`: somebody's own account at the sandbox provider).
     """
 
     def __init__(self, message: str, reason: str = "permission") -> None:
@@ -55,6 +56,10 @@ class Refused(OutsideError):
 
 class Unexpected(OutsideError):
     """An answer nobody planned for: a bug of ours or theirs. Bounded retries, then a person is told."""
+
+
+class TooMuch(OutsideError):
+    """More came than may be; the rest was not read."""
 
 
 class Fenced(IssuewrightError):

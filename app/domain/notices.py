@@ -16,13 +16,6 @@ def render_no_write(key: str, login: str, label: str) -> str:
     )
 
 
-def render_label_unheard(key: str, label: str) -> str:
-    return (
-        f"{notice_marker(key)}\n**Not started.** `{label}` was set here, but the event never arrived, so who set it and "
-        f"what the issue said at that moment are not known. Remove `{label}` and set it again to start."
-    )
-
-
 def render_no_retry(key: str, login: str) -> str:
     return (
         f"{notice_marker(key)}\n**Nothing to try again.** {escape_markdown(login)} asked for it, but this work has ended "
@@ -30,6 +23,10 @@ def render_no_retry(key: str, login: str) -> str:
     )
 
 
+LABEL_UNHEARD = (
+    "**Not started.** `{label}` was set here, but the event never arrived, so who set it and what the issue said at that "
+    "moment are not known. Remove `{label}` and set it again to start."
+)
 EMPTY_REPOSITORY = "The repository has no commit yet, so there is nothing to branch from. Push a first commit, then set the label again."
 ARCHIVED = "The repository is archived or disabled, so nothing can be pushed to it."
 NO_BASE = "None of the possible base branches exists ({names}). Create one, then set the label again."
@@ -88,11 +85,14 @@ CONFLICT = (
     "its result can't be merged with what other tasks changed meanwhile:\n\n{paths}\n\n"
     "It is kept: `issuewright specs bundle {spec_id}`."
 )
-FOLLOW_UP_FAILED = "What was said last could not be followed; the work is as it was. {reason}"
+FOLLOW_UP_FAILED_BEGINS = "What was said last could not be followed"
+FOLLOW_UP_FAILED = (
+    FOLLOW_UP_FAILED_BEGINS + "; the work is as it was, and `/agent retry` tries it again. {reason}"
+)
 ROUNDS_USED_UP = (
-    "**Paused.** The result was worked on {rounds} since it was ready for review, or since somebody let it go on, which is as often as "
-    "`max_rounds` allows without asking. What was said since, and checks that failed, wait: comment `/agent resume` to "
-    "let the agent go on (for as many rounds again), or `/agent stop` to end here."
+    "**Paused.** The result was worked on as often as `max_rounds` allows without asking. What was said since, and checks "
+    "that failed, wait: comment `/agent resume` to let the agent go on (for as many rounds again), or `/agent stop` to "
+    "end here."
 )
 PLAN_UNCHANGED = "The plan is unchanged. The planning agent says: {said}"
 PLANNING_FAILED = "The plan did not come about. {reason}"
@@ -111,6 +111,7 @@ NO_MODEL = (
     "`issuewright credentials set model --user {user_id}` (or `--installation {installation_id}`), or sets "
     "ANTHROPIC_API_KEY; then try again."
 )
+SANDBOX_LEFT = "A sandbox could not be removed: {message}."
 KEY_REFUSED = (
     "The model's API refuses the model key {owner} ({status}). The operator stores another one with "
     "`issuewright credentials set model {option}`; then try again."

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from app.domain.ci import CheckDetails, HeadChecks, OtherCheck
 from app.domain.ids import InstallationId, IssueNumber, RepoId, SandboxId, UserId
+from app.domain.remote import DirectModel
 from app.domain.review import PullWords
 
 # ---------------------------------------------------------------- sandboxes
@@ -36,6 +37,8 @@ class SandboxSight:
     detail: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     started_at: datetime | None = None
+    relayed: bool = False
+    """It can't reach the app: a worker carries what it says and asks."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class SandboxOrder:
     disk_gb: int
     time_limit_s: int
     allow_hosts: Sequence[str] = ()
+    direct_model: DirectModel | None = None
+    """Used only where the sandbox turns out to be out of the app's reach."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from app.domain.guardian_texts import reminder_lines
 from app.domain.markers import status_marker
 from app.domain.notices import LABEL_REMOVED, NO_CHECK, NO_STATUS, PAUSED_HINT
 from app.domain.ports import CheckOutput
@@ -86,7 +87,8 @@ def render_status(view: SpecView) -> str:
         *_facts(view),
         *approval_lines(view),
         *_paused(view),
-        *message_lines(view.messages),
+        *reminder_lines(view.reminders),
+        *message_lines(view.messages, view.state),
         "",
     ]
     told = ["", neutralize_agent_text(view.outcome_detail, 12_000)] if view.outcome_detail else []

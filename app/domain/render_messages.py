@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.domain.sanitize import escape_markdown, sanitize_line
+from app.domain.states import SpecState
 from app.domain.view import MessageView
 
 _STATES = {
@@ -16,15 +17,26 @@ _STATES = {
 }
 
 
-def message_lines(messages: Sequence[MessageView]) -> list[str]:
-    """The texts themselves stand in the comments; here only what became of them."""
+_OPEN = frozenset({"queued", "sent"})
+
+
+def message_lines(messages: Sequence[MessageView], state: str) -> list[str]:
+    """The texts themselves stand in the comments; here only what became of them. `state`: the spec's."""
     if not messages:
         return []
-    return ["", "**Messages**", "", *map(_line, messages)]
+    return ["", "**Messages**", "", *(_line(message, state) for message in messages)]
 
 
-def _line(message: MessageView) -> str:
+def _became(message: MessageView, state: str) -> str:
+    if state == SpecState.COMPLETED and message.state in _OPEN | {"refused"}:
+        return "not taken in before the work ended"
+    if state in {SpecState.CANCELLED, SpecState.FAILED} and message.state in _OPEN:
+        return "waits for `/agent retry`"
+    return _STATES[message.state]
+
+
+def _line(message: MessageView, state: str) -> str:
     who = escape_markdown(sanitize_line(message.login, 100)) or "the operator"
     at = f"{message.said_at:%Y-%m-%d %H:%M} UTC"
     said = f"[{at}]({message.url})" if message.url else at
-    return f"- {who}, {said}: {_STATES[message.state]}"
+    return f"- {who}, {said}: {_became(message, state)}"

@@ -167,6 +167,11 @@ SAID_ENOUGH = (
     "(😕 marks what was not taken). Say it again later, best in one comment."
 )
 PAUSED_HEARD = "The work is paused, so the agent hears this when it goes on: `/agent resume`."
+HELD = (
+    "The work ends here, so nobody hears this message yet. `/agent retry` takes the work up again and hands the message "
+    "to the agent."
+)
+TOO_MANY = "Only the first {most} commands of a comment are heeded; {left} more were left out. Write them in another comment."
 NO_HASH = "Not approved: `{word}` is not a plan's hash. That is 6 to 64 digits and letters from a to f, as the plan comment shows it."
 BASE_TAKEN = "The branch will be made from `{branch}`."
 BASE_LATE = "The branch is made already, from `{base}`, so its base stays."

@@ -24,9 +24,20 @@ MAX_HUNK_LINES = 30
 """The end of a diff hunk is where its comment stands."""
 MAX_HUNK = 4_000
 MAX_MESSAGE = 300_000
+"""Characters of one message; threads that find no place in it are left out, which is said in each of them."""
+_FRAME, _PER_THREAD = 1_000, 60
+"""Characters for what stands around the threads, and before each."""
 MAX_ANSWER = 4_000
 MAX_FILES_SHOWN = 10
 
+_ANSWER_EACH = (
+    "Deal with each thread, or decide that nothing is to change. For each one call the tool answer_thread with its "
+    "number and one or two sentences on what you did; they are posted there."
+)
+LEFT_OUT = (
+    "Not looked at: the review is longer than what the agent can be given at once. Answer here, and the agent gets this "
+    "thread."
+)
 _VERDICTS = {"APPROVED": "approved", "CHANGES_REQUESTED": "changes requested", "COMMENTED": "commented"}
 
 
@@ -94,19 +105,26 @@ class BatchThread:
 
 @dataclass(frozen=True)
 class Composed:
-    """`text` is empty when nothing is asked for. `review_nodes`: reviews whose own words are part of it."""
+    """`text` is empty when nothing is asked for. `review_nodes`: reviews whose own words are part of it; `place`: where
+    the first of its words stand, as the end of an address; `left_out`: threads that found no place in it; `stops`: beside them stands a
+    command to stop.
+    """
 
     text: str
     threads: tuple[BatchThread, ...] = ()
     review_nodes: tuple[str, ...] = ()
+    place: str = ""
+    left_out: tuple[BatchThread, ...] = ()
+    stops: bool = False
 
 
 def words_for_agent(body: str) -> str:
-    """A comment's own words, without its commands; none when it asks to stop."""
-    parsed = parse_comment(body)
-    if any(isinstance(command, Stop) for command in parsed.commands):
-        return ""
-    return cut_text(sanitize_text(parsed.text).strip(), MAX_WORDS)
+    """A comment's own words, without its commands."""
+    return cut_text(sanitize_text(parse_comment(body).text).strip(), MAX_WORDS)
+
+
+def _asks_to_stop(body: str) -> bool:
+    return any(isinstance(command, Stop) for command in parse_comment(body).commands)
 
 
 def compose_batch(
@@ -124,34 +142,67 @@ def compose_batch(
     spoken = [one for one in words.reviews if one.review_id in mine and words_for_agent(one.body)]
     if not threads and not spoken:
         return Composed("")
-    parts = [_heading(words.reviews, author[1], pull_number, len(threads))]
-    parts += [words_for_agent(one.body) for one in spoken]
-    for at, (root_id, remarks) in enumerate(threads.items(), 1):
-        parts.append(_thread(f"Thread {root_id} ({at} of {len(threads)})", remarks, words.remarks, writers))
-    if threads:
-        parts.append(
-            "Deal with each thread, or decide that nothing is to change. For each one call the tool answer_thread with its "
-            "number and one or two sentences on what you did; they are posted there."
-        )
+    said = [words_for_agent(one.body) for one in spoken]
+    texts = {root: _thread(remarks, words.remarks, writers) for root, remarks in threads.items()}
+    shown = _fitting(texts, MAX_MESSAGE - _FRAME - sum(map(len, said)))
+    left_out = tuple(_batch_thread(root, threads[root]) for root in threads if root not in shown)
+    if not shown and not spoken:
+        return Composed("", left_out=left_out)
+    parts = [_heading(words.reviews, author[1], pull_number, (len(shown), len(left_out))), *said]
+    for at, root in enumerate(shown, 1):
+        parts.append(f"Thread {root} ({at} of {len(shown)}): {texts[root]}")
+    parts += [_ANSWER_EACH] if shown else []
+    bodies = [one.body for one in spoken] + [one.body for root in shown for one in threads[root]]
     return Composed(
         cut_text("\n\n".join(parts), MAX_MESSAGE),
-        tuple(BatchThread(root, tuple(one.comment_id for one in found)) for root, found in threads.items()),
+        tuple(_batch_thread(root, threads[root]) for root in shown),
         tuple(one.node_id for one in spoken if one.node_id),
+        place_of_review(pull_number, spoken[0].review_id)
+        if spoken
+        else place_of_remark(pull_number, threads[shown[0]][0].comment_id),
+        left_out,
+        any(map(_asks_to_stop, bodies)),
     )
 
 
-def _heading(reviews: Sequence[ReviewBody], login: str, pull_number: int, threads: int) -> str:
+def place_of_review(pull_number: int, review_id: int) -> str:
+    """The end of its address, below the repository's."""
+    return f"pull/{pull_number}#pullrequestreview-{review_id}"
+
+
+def place_of_remark(pull_number: int, comment_id: int) -> str:
+    """The same of an inline comment."""
+    return f"pull/{pull_number}#discussion_r{comment_id}"
+
+
+def _batch_thread(root_id: int, remarks: Sequence[Remark]) -> BatchThread:
+    return BatchThread(root_id, tuple(one.comment_id for one in remarks))
+
+
+def _fitting(texts: Mapping[int, str], room: int) -> list[int]:
+    """Threads, in their order, for as long as there is room."""
+    fitting = []
+    for root_id, text in texts.items():
+        room -= len(text) + _PER_THREAD
+        if room < 0:
+            break
+        fitting.append(root_id)
+    return fitting
+
+
+def _heading(reviews: Sequence[ReviewBody], login: str, pull_number: int, threads: tuple[int, int]) -> str:
+    """`threads`: how many are shown, how many were left out."""
     verdicts = dict.fromkeys(_VERDICTS.get(one.state, "commented") for one in reviews)
     named = ", ".join(verdicts) or "commented"
-    count = f" {threads} thread{'s' if threads != 1 else ''} below." if threads else ""
+    shown, left_out = threads
+    count = f" {shown} thread{'s' if shown != 1 else ''} below." if shown else ""
+    count += f" {left_out} more left out: too long." if left_out else ""
     return f"Review of pull request #{pull_number} by {sanitize_line(login, 60)}: {named}.{count}"
 
 
-def _thread(
-    heading: str, remarks: Sequence[Remark], all_remarks: Sequence[Remark], writers: Collection[int]
-) -> str:
+def _thread(remarks: Sequence[Remark], all_remarks: Sequence[Remark], writers: Collection[int]) -> str:
     first = remarks[0]
-    lines = [f"{heading}: {first.place}"]
+    lines = [first.place]
     if first.diff_hunk:
         hunk = "\n".join(sanitize_text(first.diff_hunk).split("\n")[-MAX_HUNK_LINES:])
         lines.append(fence_around(cut_text(hunk, MAX_HUNK), "diff"))
@@ -208,6 +259,11 @@ class Round:
 
 def answer_marker(batch_id: str, root_id: int) -> str:
     return f"<!-- issuewright:review={batch_id} thread={root_id} -->"
+
+
+def left_out_marker(batch_id: str, root_id: int) -> str:
+    """Of the answer in a thread that was not looked at."""
+    return f"<!-- issuewright:review={batch_id} thread={root_id} part=left-out -->"
 
 
 def render_answer(marker: str, root_id: int, came_to: Round, commit_url: str) -> str:

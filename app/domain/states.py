@@ -119,7 +119,7 @@ SANDBOX_MOVES: Mapping[SandboxState, frozenset[SandboxState]] = {
 _M = MessageState
 MESSAGE_MOVES: Mapping[MessageState, frozenset[MessageState]] = {
     _M.QUEUED: frozenset({_M.SENT, _M.REFUSED, _M.CANCELLED}),
-    _M.SENT: frozenset({_M.ACKNOWLEDGED, _M.CANCELLED}),
+    _M.SENT: frozenset({_M.ACKNOWLEDGED, _M.REFUSED, _M.CANCELLED}),
     _M.ACKNOWLEDGED: frozenset(),
     _M.REFUSED: frozenset(),
     _M.CANCELLED: frozenset(),

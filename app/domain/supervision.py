@@ -37,6 +37,22 @@ class Trouble(StrEnum):
     BUDGET = "budget"
 
 
+SEEN = {
+    Trouble.NOT_STARTED: "It was ordered, and there was none in time.",
+    Trouble.ABSENT: "The provider no longer had it.",
+    Trouble.ENDED: "It ended without handing anything in.",
+    Trouble.NO_HEARTBEAT: "It gave no sign of life.",
+    Trouble.SPOOL_STOPPED: "It gave signs of life, but what it had reported before never arrived.",
+    Trouble.IDLE: "It lived, and nothing in it did any work.",
+    Trouble.BETWEEN_PHASES: "A planning phase had ended, and no other began.",
+    Trouble.OVERSTAYED: "Its work was done, and it did not go by itself.",
+    Trouble.TIME_LIMIT: "Its time was used up.",
+    Trouble.BUDGET: "Its budget was used up.",
+}
+"""For operators; what people on GitHub are told stands in `notices`."""
+LOG_TAIL = "log.tail"
+"""The artifact that holds the end of a lost sandbox's own output, redacted."""
+
 FINAL = frozenset({Trouble.TIME_LIMIT, Trouble.BUDGET})
 """Another sandbox would only use up the same once more."""
 GONE = frozenset({Trouble.ABSENT, Trouble.ENDED})

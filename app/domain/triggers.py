@@ -41,9 +41,11 @@ class Said:
 
 @dataclass(frozen=True)
 class Reviewed:
-    """A review was submitted, or changed; or an inline comment was made, changed or deleted; or a thread resolved."""
+    """A review was submitted, or changed; or an inline comment was made, changed or deleted; or a thread resolved, or
+    opened again.
+    """
 
-    change: Literal["submitted", "review_edited", "created", "edited", "deleted", "resolved"]
+    change: Literal["submitted", "review_edited", "created", "edited", "deleted", "resolved", "unresolved"]
 
 
 @dataclass(frozen=True)
@@ -289,6 +291,8 @@ def _decide_thread(happening: Happening, _labels: LabelNames) -> Intent:
         return Ignored("no repository, pull request or thread in the payload")
     if happening.action == "resolved":
         return Reviewed("resolved")
+    if happening.action == "unresolved":
+        return Reviewed("unresolved")
     return Ignored(f"pull_request_review_thread.{happening.action} asks for nothing")
 
 

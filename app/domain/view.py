@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Required, TypedDict, Unpack
 
+from app.domain.guardian import Rule
+
 
 class Outcome(StrEnum):
     """How a spec's work ended, told honestly."""
@@ -137,6 +139,8 @@ class SpecView:
     agent: AgentView | None = None
     messages: tuple[MessageView, ...] = ()
     """The newest ones, in their order."""
+    reminders: tuple[Rule, ...] = ()
+    """What the guardian reminded agents of, in order."""
     cost_usd: float = 0.0
 
     @property

@@ -33,6 +33,8 @@ COMMITS = (
     "concluded",
     "archive",
     "forget_events",
+    "relay",
+    "guardian",
 )
 """What a worker commits; `concluded` has no point after it, since nothing follows."""
 

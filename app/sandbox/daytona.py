@@ -22,8 +22,10 @@ from app.sandbox.bundle import installed_payload
 from app.sandbox.daytona_account import DaytonaAccount
 from app.sandbox.daytona_client import DaytonaClient, age, utc_now
 from app.sandbox.daytona_errors import BUSY
+from app.sandbox.daytona_link import LinkChoice
 from app.sandbox.daytona_making import DaytonaPace, Failed, bring_up, missing_snapshot, require_size
 from app.sandbox.daytona_parcel import check_environment
+from app.sandbox.daytona_relay import DaytonaFiles
 from app.sandbox.daytona_states import Stage, stage_of, state_text
 from app.sandbox.image import IMAGE_VERSION
 from app.sandbox.state_dir import check_name
@@ -39,7 +41,7 @@ STUCK = timedelta(minutes=10)
 
 
 class DaytonaSandboxes:
-    """Implements `ports.Sandboxes`. `home` is ISSUEWRIGHT_HOME, for files on their way. One event loop."""
+    """Implements `ports.Sandboxes` and `remote.RelayFiles`. `home` is ISSUEWRIGHT_HOME, for files on their way. One event loop."""
 
     kind = "daytona"
 
@@ -56,6 +58,8 @@ class DaytonaSandboxes:
         self._home = home
         self._pace = pace or DaytonaPace()
         self._payload = payload or installed_payload()
+        self.links = LinkChoice(account, clock)
+        self._files = DaytonaFiles(self.client)
         self._making: dict[str, asyncio.Task[None]] = {}
         self._kept_alive: dict[str, float] = {}
 
@@ -101,6 +105,16 @@ class DaytonaSandboxes:
         """Empty also while the machine does not run."""
         return await self._within(self._fetch_log(check_name(name), offset, limit))
 
+    async def fetch_file(self, name: str, file: str, limit: int) -> bytes | None:
+        return await self._files.fetch_file(check_name(name), file, limit)
+
+    async def save_file(self, name: str, file: str, target: Path, limit: int) -> bool:
+        """As long as a large file takes; not for steps."""
+        return await self._files.save_file(check_name(name), file, target, limit)
+
+    async def put_file(self, name: str, file: str, data: bytes) -> None:
+        await self._files.put_file(check_name(name), file, data)
+
     async def aclose(self) -> None:
         """Machines stay; what this worker was making is taken up by another."""
         for task in self._making.values():
@@ -126,7 +140,9 @@ class DaytonaSandboxes:
             seen = await self._look(order.name)
             if seen.status not in {SandboxStatus.ABSENT, SandboxStatus.CREATING}:
                 return seen
-            task = asyncio.create_task(bring_up(self.client, order, self._home, self._pace, self._payload))
+            task = asyncio.create_task(
+                bring_up(self.client, order, self._home, self._pace, self._payload, self.links)
+            )
             self._making[order.name] = task
         await asyncio.wait({task}, timeout=self._pace.patience_s)
         if not task.done():
@@ -168,6 +184,7 @@ class DaytonaSandboxes:
             with suppress(asyncio.CancelledError, OutsideError, Failed):
                 await task
         self._kept_alive.pop(name, None)
+        self._files.forget(name)
         await self.client.ensure_deleted(name)
 
     async def _list_owned(self) -> list[SandboxSight]:
@@ -208,7 +225,9 @@ class DaytonaSandboxes:
         if not agent.launched:
             return SandboxSight(name, SandboxStatus.CREATING, labels=dict(machine.labels))
         if agent.exit_code is None:
-            return SandboxSight(name, SandboxStatus.RUNNING, labels=dict(machine.labels))
+            return SandboxSight(
+                name, SandboxStatus.RUNNING, labels=dict(machine.labels), relayed=agent.relayed
+            )
         return SandboxSight(name, SandboxStatus.EXITED, agent.exit_code, labels=dict(machine.labels))
 
     async def _keep_alive(self, name: str) -> None:

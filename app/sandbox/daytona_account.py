@@ -34,6 +34,10 @@ class DaytonaSettings(Protocol):
     @property
     def sandbox_disk_gb(self) -> int: ...
     @property
+    def sandbox_link(self) -> str: ...
+    @property
+    def daytona_model_secret(self) -> str | None: ...
+    @property
     def base_url(self) -> str: ...
     @property
     def model_fields_set(self) -> set[str]: ...
@@ -53,7 +57,8 @@ class Size:
 class DaytonaAccount:
     """`api_url` and `target` None mean Daytona's own choice. `app_url` is the base URL by which sandboxes reach the web
     process. Exactly one of `snapshot` and `image` is not empty. `asked_size` is set when an operator spelled a size
-    out. `instance` is the value of the owner label; empty where nothing is to be listed.
+    out. `instance` is the value of the owner label; empty where nothing is to be listed. `link`: auto, http or relay.
+    `model_secret`: the name of a secret at Daytona that holds the operator's model key; empty when there is none.
     """
 
     api_key: str
@@ -64,6 +69,8 @@ class DaytonaAccount:
     image: str
     asked_size: Size | None = None
     instance: str = ""
+    link: str = "http"
+    model_secret: str = ""
 
 
 def daytona_account(settings: DaytonaSettings, instance: str = "") -> DaytonaAccount:
@@ -86,4 +93,6 @@ def daytona_account(settings: DaytonaSettings, instance: str = "") -> DaytonaAcc
         image=settings.sandbox_image or "",
         asked_size=size if given.intersection(SIZES) else None,
         instance=instance,
+        link=settings.sandbox_link,
+        model_secret=settings.daytona_model_secret or "",
     )

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,15 +20,18 @@ from app.sandbox.daytona_parcel import PARCEL, REPOSITORY, Parcel
 SESSION = "agent"
 FOLDER = "issuewright"
 LOG = "agent.log"
+RELAY = "--relay"
+"""Of the payload: what it says and asks is carried by a worker. Its command says so to every later worker."""
 _EXEC_S = 8
 
 
 @dataclass(frozen=True)
 class AgentSight:
-    """`launched` False: the session has no command yet. `exit_code` None: it runs."""
+    """`launched` False: the session has no command yet. `exit_code` None: it runs. `relayed` as it was launched."""
 
     launched: bool
     exit_code: int | None = None
+    relayed: bool = False
 
 
 async def fetch_base(client: DaytonaClient, machine: Any) -> PurePosixPath:
@@ -41,25 +46,38 @@ async def fetch_agent(client: DaytonaClient, machine: Any) -> AgentSight:
     except Gone:
         return AgentSight(launched=False)
     commands = session.commands or []
-    return (
-        AgentSight(launched=True, exit_code=commands[0].exit_code) if commands else AgentSight(launched=False)
-    )
+    if not commands:
+        return AgentSight(launched=False)
+    return AgentSight(True, commands[0].exit_code, RELAY in str(commands[0].command))
 
 
-async def upload(client: DaytonaClient, machine: Any, parcel: Parcel, token: str, limit_s: float) -> None:
-    """Both files and the token, which is readable by its owner alone before the agent starts. Overwrites."""
+async def upload(
+    client: DaytonaClient, machine: Any, parcel: Parcel, secrets: Mapping[str, str], limit_s: float
+) -> None:
+    """Both files and the secrets (by file name), which are readable by their owner alone before the agent starts.
+    Overwrites.
+    """
     sdk = await client.sdk()
     base = await fetch_base(client, machine)
     files = [
         sdk.FileUpload(source=str(parcel.tar), destination=str(base / PARCEL)),
         sdk.FileUpload(source=str(parcel.repository), destination=str(base / REPOSITORY)),
-        sdk.FileUpload(source=token.encode(), destination=str(base / "token")),
+        *(
+            sdk.FileUpload(source=secret.encode(), destination=str(base / name))
+            for name, secret in secrets.items()
+        ),
     ]
     await client.call(lambda _: machine.fs.upload_files(files, timeout=int(limit_s)), limit_s)
-    await client.call(lambda _: machine.fs.set_file_permissions(str(base / "token"), mode="600"))
+    for name in secrets:
+        place = str(base / name)
+        await client.call(partial(_make_private, machine, place))
 
 
-async def launch(client: DaytonaClient, machine: Any) -> None:
+async def _make_private(machine: Any, place: str, _client: Any) -> None:
+    await machine.fs.set_file_permissions(place, mode="600")
+
+
+async def launch(client: DaytonaClient, machine: Any, *, relayed: bool) -> None:
     """Starts the agent once, whoever else starts it at the same moment: only one makes the directory `launched`."""
     sdk = await client.sdk()
     base = await fetch_base(client, machine)
@@ -72,7 +90,7 @@ async def launch(client: DaytonaClient, machine: Any) -> None:
     run = (
         f"cd {shlex.quote(str(base))} && mkdir launched && tar -xzf {PARCEL} && "
         f'export PYTHONPATH="$PWD/payload" PYTHONNOUSERSITE=1 PYTHONDONTWRITEBYTECODE=1 PYTHONUTF8=1 && '
-        f'exec python3 -u -P -m sandbox_payload.boot "$PWD" >>{LOG} 2>&1'
+        f'exec python3 -u -P -m sandbox_payload.boot "$PWD"{f" {RELAY}" if relayed else ""} >>{LOG} 2>&1'
     )
     # In a shell of its own: an `exec` in the session's shell would end the session without an exit code.
     request = sdk.SessionExecuteRequest(command=f"bash -c {shlex.quote(run)}", run_async=True)

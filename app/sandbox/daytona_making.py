@@ -19,11 +19,13 @@ from urllib.parse import urlsplit
 
 from app.domain.errors import Denied, OutsideError, Refused, RetryAt
 from app.domain.ports import SandboxOrder
+from app.domain.remote import DirectModel
 from app.git.command import GitFailed
 from app.sandbox import daytona_inside as inside
 from app.sandbox.daytona_account import DaytonaAccount, Size
 from app.sandbox.daytona_client import DaytonaClient
-from app.sandbox.daytona_errors import NETWORK_FIXED, SNAPSHOT_ASLEEP
+from app.sandbox.daytona_errors import BUSY, NETWORK_FIXED, SNAPSHOT_ASLEEP
+from app.sandbox.daytona_link import RELAY_LABEL, LinkChoice, is_made_for_relay, require_model_way
 from app.sandbox.daytona_parcel import pack_parcel, scratch
 from app.sandbox.daytona_states import BUILDING, Stage, stage_of, state_text
 
@@ -55,22 +57,59 @@ class Failed(Exception):
 
 
 async def bring_up(
-    client: DaytonaClient, order: SandboxOrder, home: Path, pace: DaytonaPace, payload: Path
+    client: DaytonaClient,
+    order: SandboxOrder,
+    home: Path,
+    pace: DaytonaPace,
+    payload: Path,
+    links: LinkChoice,
 ) -> None:
     """Returns when the agent has been started. Raises Failed, and what `ports.Sandboxes` names."""
-    machine = await client.find(order.name)
-    if machine is None:
-        machine = await _create(client, order, pace)
-    machine = await _until_started(client, machine, order.name, pace)
+    if links.known():
+        require_model_way(client.account, order)  # before anything is paid for
+    machine = await _until_started(client, await _find_or_create(client, order, pace, links), order, pace)
     if (await inside.fetch_agent(client, machine)).launched:
-        return
+        return None
+    model = None
+    if await links.decide(client, machine):
+        if is_made_for_relay(machine):
+            model = require_model_way(client.account, order)
+        else:
+            # What it may reach and what stands in its environment is said when a machine is made.
+            await _delete_and_wait(client, order.name, pace)
+            return await bring_up(client, order, home, pace, payload, links)
     try:
         with scratch(home / "parcels") as directory:
-            parcel = await pack_parcel(order, directory, client.account.app_url, payload)
-            await inside.upload(client, machine, parcel, order.token, pace.upload_s)
+            model_url = model.base_url if model is not None else ""
+            parcel = await pack_parcel(order, directory, client.account.app_url, payload, model_url)
+            await inside.upload(client, machine, parcel, _secrets(order, model), pace.upload_s)
     except GitFailed as error:
         raise Failed(f"setup_failed: {error}") from error
-    await inside.launch(client, machine)
+    return await inside.launch(client, machine, relayed=model is not None)
+
+
+def _secrets(order: SandboxOrder, model: DirectModel | None) -> dict[str, str]:
+    key = {"model_key": model.key} if model is not None and model.key else {}
+    return {"token": order.token, **key}
+
+
+async def _find_or_create(
+    client: DaytonaClient, order: SandboxOrder, pace: DaytonaPace, links: LinkChoice
+) -> Any:
+    machine = await client.find(order.name)
+    if machine is None:
+        machine = await _create(client, order, pace, relayed=bool(links.known()))
+    return machine
+
+
+async def _delete_and_wait(client: DaytonaClient, name: str, pace: DaytonaPace) -> None:
+    """Until the name is free again. Raises RetryAt when that takes too long."""
+    until = time.monotonic() + pace.create_s
+    await client.ensure_deleted(name)
+    while await client.find(name) is not None:
+        if time.monotonic() > until:
+            raise RetryAt(f"Daytona is still destroying {name}", client.clock() + BUSY)
+        await asyncio.sleep(pace.look_s)
 
 
 async def require_size(client: DaytonaClient) -> None:
@@ -98,25 +137,24 @@ def missing_snapshot(account: DaytonaAccount) -> str:
     )
 
 
-async def _create(client: DaytonaClient, order: SandboxOrder, pace: DaytonaPace) -> Any:
+async def _create(client: DaytonaClient, order: SandboxOrder, pace: DaytonaPace, *, relayed: bool) -> Any:
     """A new machine, or the one that a create left whose answer said something else."""
     await require_size(client)
+    params = make_params(await client.sdk(), client.account, order, relayed=relayed)
     try:
-        return await _create_once(client, order, pace, network=True)
+        return await _create_once(client, order.name, params, pace)
     except Refused as error:
         if error.code == NETWORK_FIXED:
             _log.warning("Daytona's tier of this organization has a fixed network: no allow list is set")
-            return await _create_once(client, order, pace, network=False)
+            params.network_allow_list = params.domain_allow_list = None
+            return await _create_once(client, order.name, params, pace)
         if error.code != SNAPSHOT_ASLEEP:
             raise
     await client.call(lambda daytona: daytona.snapshot.activate(client.account.snapshot))
-    return await _create_once(client, order, pace, network=True)
+    return await _create_once(client, order.name, params, pace)
 
 
-async def _create_once(
-    client: DaytonaClient, order: SandboxOrder, pace: DaytonaPace, *, network: bool
-) -> Any:
-    params = make_params(await client.sdk(), client.account, order, network=network)
+async def _create_once(client: DaytonaClient, name: str, params: Any, pace: DaytonaPace) -> Any:
     try:
         return await client.call(
             lambda daytona: daytona.create(params, timeout=pace.create_s), pace.create_s + 5
@@ -124,7 +162,7 @@ async def _create_once(
     except OutsideError as error:
         # Slow, dropped, or in an error state: three of these leave a machine without telling its id.
         with suppress(OutsideError):
-            left = await client.find(order.name)
+            left = await client.find(name)
             if left is not None:
                 return left
         if isinstance(error, RetryAt | Denied | Refused):
@@ -132,8 +170,9 @@ async def _create_once(
         raise Failed(f"Daytona could not create it: {error}") from error
 
 
-async def _until_started(client: DaytonaClient, machine: Any, name: str, pace: DaytonaPace) -> Any:
+async def _until_started(client: DaytonaClient, machine: Any, order: SandboxOrder, pace: DaytonaPace) -> Any:
     """A machine that fails, or takes too long, is deleted here: it would go on costing."""
+    name = order.name
     began = time.monotonic()
     built = False
     while (stage := stage_of(machine.state)) is not Stage.STARTED:
@@ -159,17 +198,25 @@ async def _give_up(client: DaytonaClient, name: str, reason: str) -> None:
     raise Failed(reason)
 
 
-def make_params(sdk: Any, account: DaytonaAccount, order: SandboxOrder, *, network: bool) -> Any:
+def make_params(sdk: Any, account: DaytonaAccount, order: SandboxOrder, *, relayed: bool) -> Any:
     """The SDK's parameters for an order. Nothing secret: all of it is shown to the whole organization."""
+    urls = (account.app_url,)
+    labels = dict(order.labels)
+    secrets = None
+    if relayed:
+        model = require_model_way(account, order)
+        urls, labels = (model.base_url,), {**labels, **RELAY_LABEL}
+        secrets = None if model.key else {"ANTHROPIC_API_KEY": account.model_secret}
     common: dict[str, Any] = {
         "name": order.name,
-        "labels": dict(order.labels),
+        "labels": labels,
         "language": "python",
         "public": False,
         "auto_stop_interval": AUTO_STOP_MIN,
         "auto_delete_interval": AUTO_DELETE_MIN,
         "ttl_minutes": math.ceil(order.time_limit_s / 60) + TTL_MARGIN_MIN,
-        **(network_rules(account.app_url, tuple(order.allow_hosts)) if network else {}),
+        **({"secrets": secrets} if secrets else {}),
+        **network_rules(urls, tuple(order.allow_hosts)),
     }
     if not account.image:
         return sdk.CreateSandboxFromSnapshotParams(snapshot=account.snapshot, **common)
@@ -177,12 +224,18 @@ def make_params(sdk: Any, account: DaytonaAccount, order: SandboxOrder, *, netwo
     return sdk.CreateSandboxFromImageParams(image=account.image, resources=size, **common)
 
 
-def network_rules(app_url: str, allow_hosts: tuple[str, ...]) -> dict[str, str]:
-    """The app's own host and the operator's; a list replaces everything that is open by default."""
-    host = urlsplit(app_url).hostname or ""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return {"domain_allow_list": ",".join(dict.fromkeys((host, *allow_hosts)))}
-    rules = {"network_allow_list": f"{address}/{address.max_prefixlen}"}
-    return rules | ({"domain_allow_list": ",".join(allow_hosts)} if allow_hosts else {})
+def network_rules(urls: tuple[str, ...], allow_hosts: tuple[str, ...]) -> dict[str, str]:
+    """The hosts of `urls` and the operator's; a list replaces everything that is open by default."""
+    names: dict[str, None] = {}
+    networks: dict[str, None] = {}
+    for url in urls:
+        host = urlsplit(url).hostname or ""
+        try:
+            address = ip_address(host)
+        except ValueError:
+            names[host] = None
+        else:
+            networks[f"{address}/{address.max_prefixlen}"] = None
+    names |= dict.fromkeys(allow_hosts)
+    rules = {"network_allow_list": ",".join(networks), "domain_allow_list": ",".join(names)}
+    return {name: hosts for name, hosts in rules.items() if hosts}

@@ -67,8 +67,11 @@ def scratch(root: Path) -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-async def pack_parcel(order: SandboxOrder, directory: Path, app_url: str, payload: Path) -> Parcel:
-    """Both files, in `directory`, which must be empty; `payload` is the package directory that is packed.
+async def pack_parcel(
+    order: SandboxOrder, directory: Path, app_url: str, payload: Path, model_url: str = ""
+) -> Parcel:
+    """Both files, in `directory`, which must be empty; `payload` is the package directory that is packed. `model_url`:
+    the model's own address for an agent that does not go through the gateway.
 
     Raises GitFailed, OSError, Refused.
     """
@@ -88,7 +91,7 @@ async def pack_parcel(order: SandboxOrder, directory: Path, app_url: str, payloa
         "environment": {
             **order.environment,
             "CALLBACK_URL": app_url,
-            "ANTHROPIC_BASE_URL": f"{app_url}/api/v1/sandboxes/{order.sandbox_id}/model",
+            "ANTHROPIC_BASE_URL": model_url or f"{app_url}/api/v1/sandboxes/{order.sandbox_id}/model",
         },
     }
     files = {f"inputs/{check_name(name)}": data for name, data in order.inputs.items()}

@@ -21,19 +21,24 @@ _TTL_MIN = 5
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """`image` is the version that the machine was built from, empty when it does not say."""
+    """`image` is the version that the machine was built from, empty when it does not say. `app_trouble` and
+    `model_trouble`: why those can't be reached from inside, empty when they are.
+    """
 
     agent_sdk: str
     image: str
-    reached: bool
     troubles: tuple[str, ...]
+    app_trouble: str = ""
+    model_trouble: str = ""
 
 
 def _program() -> str:
     return Path(remote_check.__file__).read_text(encoding="utf-8")
 
 
-async def probe_machine(client: DaytonaClient, allow_hosts: tuple[str, ...]) -> MachineFacts:
+async def probe_machine(
+    client: DaytonaClient, allow_hosts: tuple[str, ...], model_url: str = ""
+) -> MachineFacts:
     """Costs a few seconds of a machine. It ends by itself in five minutes when this process dies.
 
     Raises what `ports.Sandboxes` names, and Unexpected when the machine gives no answer.
@@ -46,16 +51,18 @@ async def probe_machine(client: DaytonaClient, allow_hosts: tuple[str, ...]) -> 
         mirror=Path(), branch="", start_sha="", agent_config_sha="", memory_gb=1, cpu=1, disk_gb=3,
         time_limit_s=60, allow_hosts=allow_hosts,
     )  # fmt: skip
-    params = make_params(sdk, client.account, order, network=False)
+    params = make_params(sdk, client.account, order, relayed=False)
+    params.network_allow_list = params.domain_allow_list = None
     params.ttl_minutes, params.auto_delete_interval = _TTL_MIN, 0
     try:
         machine = await client.call(lambda daytona: daytona.create(params, timeout=START_S), START_S + 5)
-        code, output = await inside.run_python(client, machine, _program(), client.account.app_url)
+        code, output = await inside.run_python(client, machine, _program(), client.account.app_url, model_url)
     finally:
         await client.ensure_deleted(name)
     try:
         facts = json.loads(output.strip().splitlines()[-1])
         troubles = tuple(str(one)[:300] for one in facts["troubles"])
-        return MachineFacts(str(facts["agent_sdk"]), str(facts["image"]), bool(facts["reached"]), troubles)
+        unreached = (str(facts["app"])[:300], str(facts["model"])[:300])
+        return MachineFacts(str(facts["agent_sdk"]), str(facts["image"]), troubles, *unreached)
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise Unexpected(f"the probe sandbox answered with {code}: {output.strip()[:300]}") from error

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.db.models import Event, Phase, Sandbox, Spec, Task
+from app.db.models import Event, Intervention, Phase, Sandbox, Spec, Task
 from app.db.operator_views import SandboxRow, SpecRow, TaskRow
 from app.domain.states import Flow, MessageState, PhaseState, SandboxState, SpecState, TaskState
+from app.web.supervised import SupervisionView
 from sandbox_payload.wire import MessageType
 from sandbox_payload.wire.plan import PhaseName
 
@@ -34,10 +36,12 @@ class SpecItem(BaseModel):
     flow: Flow
     pull_request: int | None
     outcome: str | None
+    told: list[str] = []
+    """What people were told about it beside other work: files, duplicate, standstill."""
 
     @classmethod
-    def of(cls, row: SpecRow) -> SpecItem:
-        return cls(**_spec_fields(row.spec, row.repository))
+    def of(cls, row: SpecRow, told: Sequence[str] = ()) -> SpecItem:
+        return cls(**_spec_fields(row.spec, row.repository), told=list(told))
 
 
 def _spec_fields(spec: Spec, repository: str) -> dict[str, Any]:
@@ -154,13 +158,18 @@ class SandboxView(SandboxItem):
     started_at: datetime | None
     ended_at: datetime | None
     removed_at: datetime | None
+    interventions: list[str]
+    """What the guardian did about its agent: when, how, and by which rule."""
+    supervision: SupervisionView | None = None
 
     @classmethod
-    def of(cls, row: SandboxRow) -> SandboxView:
-        shown = set(SandboxView.model_fields) - set(SandboxItem.model_fields)
+    def of(cls, row: SandboxRow, done: Sequence[Intervention] = ()) -> SandboxView:
+        added = {"interventions", "supervision"}
+        shown = set(SandboxView.model_fields) - set(SandboxItem.model_fields) - added
         return cls(
             **_sandbox_fields(row.sandbox, row.spec, row.repository),
             **{name: getattr(row.sandbox, name) for name in shown},
+            interventions=[f"{one.created_at:%Y-%m-%d %H:%M:%S} {one.event_type} {one.rule}" for one in done],
         )
 
 

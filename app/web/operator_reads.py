@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from app.db.conductor import list_told
 from app.db.engine import Database
+from app.db.guardian import list_interventions_between
 from app.db.operator_views import (
     Place,
     TaskRow,
@@ -33,13 +35,16 @@ from app.web.operator_models import (
     TaskItem,
     TaskView,
 )
+from app.web.supervised import read_supervision
 
 
 async def read_specs(database: Database, after: Place | None, limit: int) -> Page[SpecItem]:
     """Newest first. `after` is where the page before ended."""
     async with database.read() as session:
         rows = await list_spec_rows(session, after, limit + 1)
-    return Page(items=[SpecItem.of(row) for row in rows[:limit]], next_cursor=_next(rows, limit, "spec"))
+        told = await list_told(session, {row.spec.id: row.spec.repo_id for row in rows[:limit]})
+    items = [SpecItem.of(row, told.get(row.spec.id, ())) for row in rows[:limit]]
+    return Page(items=items, next_cursor=_next(rows, limit, "spec"))
 
 
 async def read_tasks(database: Database, after: Place | None, limit: int) -> Page[TaskItem]:
@@ -78,8 +83,9 @@ async def read_spec(database: Database, spec_id: str) -> SpecView | None:
         phases = await list_phases(session, spec.id)
         sandboxes = await list_spec_sandboxes(session, spec.id)
         checks = await list_spec_checks(session, spec.id)
+        told = await list_told(session, {spec.id: spec.repo_id})
     return SpecView(
-        **SpecItem.of(row).model_dump(),
+        **SpecItem.of(row, told.get(spec.id, ())).model_dump(),
         trigger_label=spec.trigger_label,
         labeler=spec.labeler_login,
         base_branch=spec.base_branch,
@@ -115,4 +121,8 @@ async def read_task(database: Database, task_id: str) -> TaskView | None:
 async def read_sandbox(database: Database, sandbox_id: str) -> SandboxView | None:
     async with database.read() as session:
         row = await find_sandbox_row(session, sandbox_id)
-    return None if row is None else SandboxView.of(row)
+        if row is None:
+            return None
+        done = await list_interventions_between(session, sandbox_id, 0, None)
+        supervision = await read_supervision(session, row.sandbox)
+    return SandboxView.of(row, done).model_copy(update={"supervision": supervision})

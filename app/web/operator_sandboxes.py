@@ -25,6 +25,7 @@ from app.domain.states import SandboxState
 from app.observability.crashpoints import crashpoint
 from app.web.body import JsonBody, json_body
 from app.web.event_intake import storable
+from app.web.interventions import put_in, read_interventions
 from app.web.operator_auth import (
     OPERATOR_PROBLEMS,
     Cursor,
@@ -156,7 +157,9 @@ async def show_events(
     items = [EventItem.of(event) for event in shown]
     if full:
         await _make_whole(parts, sandbox_id, items)
-    return Page(items=items, next_cursor=str(position) if following else None)
+    done = await read_interventions(parts.database, sandbox_id, wanted, position if following else None)
+    whole = put_in(items, [item.seq for item in items], done)
+    return Page(items=whole, next_cursor=str(position) if following else None)
 
 
 async def _make_whole(parts: Parts, sandbox_id: str, items: Sequence[EventItem]) -> None:
@@ -195,12 +198,16 @@ async def show_trajectory(
     after = min(int(cursor or 0), 2**53)
     async with parts.database.read() as session:
         stretch = await list_stretch(session, SandboxId(sandbox_id), after, limit)
-    items: list[HeartbeatRun | EventItem] = []
+    wanted, items, seqs = EventFilter(after=after), list[HeartbeatRun | EventItem](), list[int]()
+    is_last = stretch.end is None
     for seq, one in _in_order(stretch):
         if not _fold(items, one, limit):
-            return Trajectory(items=items, next_cursor=str(after))
+            is_last = False
+            break
+        seqs += [seq] * (len(items) - len(seqs))
         after = seq
-    return Trajectory(items=items, next_cursor=None if stretch.end is None else str(after))
+    done = await read_interventions(parts.database, sandbox_id, wanted, None if is_last else after)
+    return Trajectory(items=put_in(items, seqs, done), next_cursor=None if is_last else str(after))
 
 
 def _in_order(stretch: Stretch) -> list[tuple[int, Event | datetime]]:

@@ -15,8 +15,10 @@ from app.db.cipher import Cipher
 from app.db.engine import Database
 from app.settings import Settings
 from app.web.budgets import Bucket, Slots
+from app.web.event_commits import EventCommits
 from app.web.metrics import Metrics
 from app.web.ports import Bell, Doorbell, Limits, Ping
+from app.web.tokens import KnownTokens
 
 
 def utc_now() -> datetime:
@@ -60,6 +62,8 @@ class Parts:
         self.event_count = Bucket(limits.events_per_s, limits.events_burst)
         self.event_bytes = Bucket(limits.event_bytes_per_s, limits.event_bytes_burst)
         self.upload_bytes = Bucket(limits.upload_bytes_per_s, limits.upload_bytes_burst)
+        self.event_commits = EventCommits(self)
+        self.known_tokens = KnownTokens()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -80,7 +84,7 @@ class Parts:
         await self.model_http.aclose()
 
 
-def parts_of(request: Request) -> Parts:
+async def parts_of(request: Request) -> Parts:  # async: a plain function is called in a thread
     parts: Parts = request.app.state.parts
     return parts
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -13,12 +12,11 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.effects import record_reaction
-from app.db.events import NewEvent, record_events
 from app.db.messages import find_highest_seq, list_messages, record_acknowledged, record_sent
 from app.db.models import Message as MessageRow
 from app.db.reviews import owe_receipts
 from app.db.sandbox_access import SandboxIdentity, is_live, lock_live
-from app.db.specs import find_spec, record_fact
+from app.db.specs import find_spec
 from app.domain.ids import EffectId
 from app.domain.replies import ROCKET
 from app.domain.states import MessageState
@@ -26,11 +24,10 @@ from app.observability.crashpoints import crashpoint
 from app.observability.logging import get_logger
 from app.queue.jobs import JobName
 from app.web.body import json_body, read_or_problem
-from app.web.event_flood import sift
-from app.web.event_intake import WEIGHTY, note_progress, parse_events
+from app.web.event_intake import parse_events
 from app.web.parts import Parts, PartsOf
 from app.web.problems import Problem, invalid, problems
-from app.web.sandbox_auth import SandboxOf, ended, throttled
+from app.web.sandbox_auth import ReportingSandboxOf, SandboxOf, ended, throttled
 from sandbox_payload.wire import MAX_EVENTS_BYTES, MAX_WAIT_S, Event, EventsReceipt, Message, MessagesPage
 
 log = get_logger()
@@ -55,7 +52,7 @@ _EVENTS_SCHEMA: dict[str, Any] = {
 
 
 @router.post("/events", responses=problems(400, 408, 413, 422, 429), openapi_extra=json_body(_EVENTS_SCHEMA))
-async def post_events(request: Request, sandbox: SandboxOf, parts: PartsOf) -> EventsReceipt:
+async def post_events(request: Request, sandbox: ReportingSandboxOf, parts: PartsOf) -> EventsReceipt:
     """Stores all of them or none; answers after the commit. `last_seq` is the highest number without a gap before."""
     body = await read_or_problem(request, MAX_EVENTS_BYTES, parts.limits.body_s)
     try:
@@ -69,34 +66,9 @@ async def post_events(request: Request, sandbox: SandboxOf, parts: PartsOf) -> E
     )
     if wait_s:
         raise throttled(parts, "events", wait_s)
-    return await _store_events(parts, sandbox, events)
-
-
-async def _store_events(parts: Parts, sandbox: SandboxIdentity, events: Sequence[NewEvent]) -> EventsReceipt:
-    now = parts.clock()
-    version: int | None = None
-    crashpoint("events.before")
-    async with parts.database.write() as session:
-        row = await lock_live(session, sandbox.id)
-        if row is None:
-            raise ended()
-        known_seq, flooded = row.last_seq, row.events_passed_over
-        sifted = sift(events, row, parts.limits.events_per_sandbox)
-        fresh = await record_events(session, row, sifted.kept, now, sifted.passed_seqs)
-        heard = [*fresh, *(event for event in sifted.passed_over if event.seq > known_seq)]
-        note_progress(row, sorted(heard, key=lambda event: event.seq), now)
-        last_seq, flooding = row.last_seq, row.events_passed_over and not flooded
-        if any(event.event_type in WEIGHTY for event in fresh):
-            version = await record_fact(session, sandbox.spec_id, now)
-    crashpoint("events.after")
-    if flooding:
-        log.warning("sandbox.flooded", sandbox_id=sandbox.id, limit=parts.limits.events_per_sandbox)
-    passed_over = len(sifted.passed_over)
-    parts.metrics.events.labels("new").inc(len(fresh))
-    parts.metrics.events.labels("passed_over").inc(passed_over)
-    parts.metrics.events.labels("repeated").inc(len(events) - len(fresh) - passed_over)
-    if version is not None:
-        parts.spawn(parts.doorbell.ring(JobName.ADVANCE, sandbox.spec_id, version))
+    last_seq = await parts.event_commits.record(sandbox, events)
+    if last_seq is None:
+        raise ended()
     return EventsReceipt(last_seq=last_seq)
 
 

@@ -55,6 +55,26 @@ async def sandbox_of(
 SandboxOf = Annotated[SandboxIdentity, Depends(sandbox_of)]
 
 
+async def reporting_sandbox_of(
+    request: Request,
+    sandbox_id: SandboxPath,
+    parts: PartsOf,
+    _scheme: Annotated[object, Depends(bearer_scheme)],
+) -> SandboxIdentity:
+    """For what looks itself, in its own transaction, whether the sandbox still lives: that may be unknown here."""
+    token = bearer_token(request)
+    known = parts.known_tokens.find(sandbox_id, token) if token else None
+    if known is not None:
+        return known
+    identity = await identify(parts, sandbox_id, token)
+    if token:
+        parts.known_tokens.note(sandbox_id, token, identity)
+    return identity
+
+
+ReportingSandboxOf = Annotated[SandboxIdentity, Depends(reporting_sandbox_of)]
+
+
 def throttled(parts: Parts, what: str, wait_s: float) -> Problem:
     """429, with when to come again."""
     parts.metrics.throttled.labels(what).inc()

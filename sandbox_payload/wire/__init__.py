@@ -135,6 +135,8 @@ class Brief(Wire):
     task_timeout_s: int = Field(default=3600, ge=1)
     idle_s: int = Field(default=600, ge=0)
     heartbeat_s: float = Field(default=HEARTBEAT_S, gt=0)
+    keep_s: float = Field(default=60.0, gt=0)
+    """How much of a running round may be lost with the sandbox."""
     resume_session_id: str | None = None
     setup_command: str | None = None
     test_command: str | None = None

@@ -9,8 +9,11 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from simulators.daytona.routes import Routes
 
 Json = dict[str, Any]
 START_S = 20.0
@@ -40,9 +43,13 @@ def isolation() -> str:
 
 
 class Box:
-    """One machine's processes and files, below ``directory``; ``network`` False leaves it only loopback."""
+    """One machine's processes and files, below ``directory``; ``network`` False leaves it only loopback, and in it
+    ``routes``: ports that lead to the same port of this host.
+    """
 
-    def __init__(self, directory: Path, *, network: bool, isolated: bool, image: Path) -> None:
+    def __init__(
+        self, directory: Path, *, network: bool, isolated: bool, image: Path, routes: Sequence[int] = ()
+    ) -> None:
         self._directory = directory
         self._network = network
         self._isolated = isolated
@@ -50,15 +57,19 @@ class Box:
         self._process: asyncio.subprocess.Process | None = None
         # Short: a socket's path may have about 107 bytes.
         self._run = Path(tempfile.mkdtemp(prefix="iwd-"))
+        self._ports = [] if network or not isolated else list(routes)
+        self._routes = Routes(self._run, self._ports)
         self.home = directory / "home"
         self.home.mkdir(parents=True, exist_ok=True)
 
     async def start(self, environment: dict[str, str]) -> None:
         """Returns when the daemon answers. What a stop left in the home is there again. Raises BoxGone."""
         (self._run / SOCKET).unlink(missing_ok=True)
+        await self._routes.open()
         python = str(_python())
         if self._isolated:
             command = [*self._bwrap(), python, "-I", "-S", "/opt/daemon.py", f"/run/daytona/{SOCKET}"]
+            command += [str(port) for port in self._ports]
             own = {"HOME": HOME, "PATH": "/opt/image/bin:/usr/local/bin:/usr/bin:/bin"}
         else:
             command = [python, "-I", "-S", str(_DAEMON), str(self._run / SOCKET)]
@@ -115,6 +126,7 @@ class Box:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         (self._run / SOCKET).unlink(missing_ok=True)
+        self._routes.close()
 
     async def remove(self) -> None:
         """Also its files."""

@@ -1,6 +1,6 @@
 """``POST /_sim/AREA/VERB`` with a JSON object of arguments, and ``GET /_sim/state|requests``: for tests and the demo."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -77,9 +77,10 @@ class Control:
         self.world.limits.quota.update(quota)
         return dict(self.world.limits.quota)
 
-    def set_tier(self, tier: int) -> Json:
-        """1 and 2: a fixed network, in which the app can't be reached."""
+    def set_tier(self, tier: int, open_ports: Sequence[int] = ()) -> Json:
+        """1 and 2: a fixed network, in which only these ports of this host are reached."""
         self.world.limits.tier = tier
+        self.world.limits.open_ports = list(open_ports)
         return {"tier": tier}
 
     def set_delays(self, **seconds: float) -> Json:

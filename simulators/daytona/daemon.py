@@ -1,11 +1,13 @@
-"""``python daemon.py SOCKET``: the program inside a simulated machine that runs commands and keeps sessions.
+"""``python daemon.py SOCKET [PORT...]``: the program inside a simulated machine that runs commands and keeps sessions.
 
 One request per connection on a unix socket: a JSON line, then ``length`` raw bytes; the answer has the same form.
+What connects to one of the ports inside is passed on to the socket ``route-PORT.sock`` beside the first one.
 Standard library only, since a machine brings nothing else. Ends with the connection that started it (its stdin).
 """
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -13,7 +15,7 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -255,9 +257,29 @@ def _file_info(path: Path) -> Json:
     }  # fmt: skip
 
 
-async def serve(socket_path: str) -> None:
+async def _pass_on(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        there, back = await asyncio.open_unix_connection(path)
+    except OSError:
+        writer.close()
+        return
+    await asyncio.gather(_copy(reader, back), _copy(there, writer))
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+async def serve(socket_path: str, ports: Sequence[str]) -> None:
     """Until stdin ends."""
     daemon = Daemon()
+    for port in ports:
+        route = str(Path(socket_path).with_name(f"route-{port}.sock"))
+        await asyncio.start_server(functools.partial(_pass_on, route), "127.0.0.1", int(port))
     server = await asyncio.start_unix_server(daemon.answer, socket_path, limit=LIMIT)
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
@@ -271,4 +293,4 @@ async def serve(socket_path: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    asyncio.run(serve(sys.argv[1], sys.argv[2:]))

@@ -12,10 +12,12 @@ LARGEST = {"cpu": 4, "memory": 8, "disk": 10}
 @dataclass
 class Limits:
     """``rates``: requests a minute by throttler (``authenticated``, ``sandbox-create``, ``sandbox-lifecycle``); without
-    an entry nothing is limited. ``quota``: totals of ``cpu``, ``memory``, ``disk``. Tiers 1 and 2 have a fixed network.
+    an entry nothing is limited. ``quota``: totals of ``cpu``, ``memory``, ``disk``. Tiers 1 and 2 have a fixed network,
+    in which only ``open_ports`` of this host are reached.
     """
 
     tier: int = 3
+    open_ports: list[int] = field(default_factory=list)
     rates: dict[str, int] = field(default_factory=dict)
     quota: dict[str, int] = field(default_factory=lambda: {"cpu": 250, "memory": 500, "disk": 2000})
     _seen: dict[str, list[float]] = field(default_factory=dict)

@@ -101,6 +101,7 @@ class World:
         box = Box(
             self.directory / number,
             network=network, isolated=self.isolation == "bubblewrap", image=self.image,
+            routes=self.limits.open_ports,
         )  # fmt: skip
         now = self.now()
         machine = Machine(

@@ -84,6 +84,8 @@ class BareRepository:
         self._commits: dict[str, Commit] = {}
         self._changes: dict[tuple[str, str], list[FileChange]] = {}
         self._counts: dict[tuple[str, str], int] = {}
+        self._bases: dict[tuple[str, str], str] = {}
+        self._merged: dict[tuple[str, str], str] = {}
 
     def create(self, hooks: Path, default_branch: str) -> None:
         """Makes the repository with the rules GitHub has (no forced push unless the hooks allow it)."""
@@ -186,11 +188,14 @@ class BareRepository:
         return self._counts[key]
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """Best common ancestor, or None."""
-        try:
-            return self.line("merge-base", one, other)
-        except GitError:
-            return None
+        """Best common ancestor of two commits, by their shas; None when there is none."""
+        key = (one, other)
+        if key not in self._bases:
+            try:
+                self._bases[key] = self.line("merge-base", one, other)
+            except GitError:
+                return None
+        return self._bases[key]
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether moving a ref from ``old`` to ``new`` is a fast-forward."""
@@ -251,10 +256,13 @@ class BareRepository:
 
     def merge_trees(self, ours: str, theirs: str) -> str | None:
         """Tree of a merge of two commits, or None on a conflict."""
-        try:
-            return self.line("merge-tree", "--write-tree", ours, theirs).splitlines()[0]
-        except GitError:
-            return None
+        key = (ours, theirs)
+        if key not in self._merged:
+            try:
+                self._merged[key] = self.line("merge-tree", "--write-tree", ours, theirs).splitlines()[0]
+            except GitError:
+                return None
+        return self._merged[key]
 
     def fetch_from(self, other: "BareRepository", sha: str, ref: str) -> None:
         """Copies what ``sha`` needs from another repository and points ``ref`` at it."""

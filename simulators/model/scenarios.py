@@ -49,6 +49,23 @@ def _long() -> Script:
     )
 
 
+def _slowly(steps: list[Step]) -> list[Step]:
+    """A pause before each, as a model thinks: somebody who watches sees it happen."""
+    return [step.model_copy(update={"delay_s": 0.5}) for step in steps]
+
+
+def _deletes_tests() -> Script:
+    steps = [
+        step
+        for number in range(1, 31)
+        for step in (bash(f"rm tests/test_{number}.py"), bash(f"make test || echo failed {number} times"))
+    ]
+    return script(
+        "Deletes tests/test_1.py to tests/test_30.py, one after another, slowly",
+        [*_slowly(steps), say("All tests that are left pass.")],
+    )
+
+
 SCENARIOS: dict[str, Script] = {
     # What an issue gets that names none: asked for a plan, it plans; asked for a task of the plan, it does that.
     "binomial": PLANNED["planned"].model_copy(
@@ -167,6 +184,11 @@ SCENARIOS: dict[str, Script] = {
         [bash("cat; echo after > after.txt; cat after.txt"), say("It came to its end.")],
     ),
     "adversary": _adversary(),
+    "deletes_tests": _deletes_tests(),
+    "loops": script(
+        "Runs the same command again and again, slowly",
+        [*_slowly([bash("cat README.md")] * 100), say("I don't get any further.")],
+    ),
     "long": _long(),
     "hang": Script(
         summary="The second request is never answered (until gate hang-end is opened)",

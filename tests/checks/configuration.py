@@ -66,6 +66,8 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "daytona_target",
         "sandbox_snapshot",
         "sandbox_image",
+        "sandbox_link",
+        "daytona_model_secret",
     ),
     "Logs and tests": ("log_format", "log_level", "lease_s", "crash_points"),
 }
@@ -118,6 +120,8 @@ EXAMPLES: Mapping[str, str] = {
     "daytona_target": "eu",
     "sandbox_snapshot": "my-snapshot",
     "sandbox_image": "registry.example.org/agent:1",
+    "sandbox_link": "relay",
+    "daytona_model_secret": "issuewright-model",
     "log_format": "json",
     "log_level": "debug",
     "lease_s": "30",

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from app.db.artifacts import record_chunk, record_current, record_upload
 from app.db.engine import Database
 from app.db.events import NewEvent, record_events
 from app.db.host import host_id
 from app.db.models import Sandbox, Task
+from app.domain.ids import SandboxId
 from app.domain.states import SandboxState
+from app.domain.supervision import LOG_TAIL
 from tests.cli.running import Issuewright
 from tests.db.rows import add_sandbox, add_spec, get_sandbox, get_task
 
@@ -102,3 +105,68 @@ async def test_cleanup_says_what_it_would_do_then_does_it_once(
     db = Database(f"sqlite+aiosqlite:///{migrated}")
     assert (await get_sandbox(db, boxes[0])).removed_at is not None
     await db.aclose()
+
+
+@pytest.fixture
+async def lost(migrated: Path, home: Path) -> tuple[str, str]:
+    """One that did nothing any more and was ended, and the next attempt."""
+    db = Database(f"sqlite+aiosqlite:///{migrated}")
+    spec_id = await add_spec(db)
+    values = {"host_id": host_id(home), "state": SandboxState.FAILED, "started_at": AT}
+    gone = await add_sandbox(
+        db, spec_id, trouble="idle", reason="idle", created_at=AT, stop_asked_at=AT + timedelta(minutes=10),
+        ended_at=AT + timedelta(minutes=11), removed_at=AT + timedelta(minutes=11), **values,
+    )  # fmt: skip
+    following = await add_sandbox(
+        db, spec_id, task_id=(await get_task(db, spec_id)).id, attempt=2, created_at=AT + timedelta(minutes=12),
+        ended_at=AT + timedelta(minutes=13), **values,
+    )  # fmt: skip
+    await report(db, gone, ("agent.started", {}), ("agent.tool_use", {}))
+    tail = b"starting\n\x1b[31mthe last words\x1b[0m\n"
+    async with db.write() as session:
+        kept = await record_upload(session, SandboxId(gone), LOG_TAIL, "", AT + timedelta(minutes=11))
+        await record_chunk(session, kept, 0, tail)
+        await record_current(session, SandboxId(gone), LOG_TAIL, kept, len(tail))
+    await db.aclose()
+    return gone, following
+
+
+def test_lost_sandbox_shows_what_was_seen_and_what_was_done(
+    issuewright: Issuewright, lost: tuple[str, str]
+) -> None:
+    gone, following = lost
+    told = json.loads(issuewright.run("sandboxes", "show", gone, "--json").out)["supervision"]
+    assert (told["trouble"], told["log_bytes"]) == ("idle", 33)
+    assert [line[20:] for line in told["done"]] == [
+        "asked to wrap up", "the end of its log kept", "counted as failed (idle)", "found gone, or removed",
+        f"another attempt made: {following}",
+    ]  # fmt: skip
+    shown = issuewright.run("sandboxes", "show", gone).out
+    assert "trouble" in shown
+    assert "idle: It lived, and nothing in it did any work." in shown
+    assert f"another attempt made: {following}" in shown
+    assert f"sandboxes logs {gone}" in shown
+    well = json.loads(issuewright.run("sandboxes", "show", following, "--json").out)
+    assert well["supervision"] is None
+
+
+def test_log_of_a_machine_that_is_gone_is_the_end_that_was_kept(
+    issuewright: Issuewright, lost: tuple[str, str]
+) -> None:
+    answer = issuewright.run("sandboxes", "logs", lost[0])
+    assert answer.out == "starting\nthe last words\n"
+    assert "its machine is gone" in answer.err
+    as_json = json.loads(issuewright.run("sandboxes", "logs", lost[0], "--json").out)
+    assert as_json == {"sandbox_id": lost[0], "kept": True, "text": "starting\nthe last words\n"}
+
+
+def test_events_of_a_lost_sandbox_end_with_its_trouble(
+    issuewright: Issuewright, lost: tuple[str, str]
+) -> None:
+    lines = issuewright.run("sandboxes", "events", lost[0]).out.splitlines()
+    assert [line.split()[2] for line in lines] == ["agent.started", "agent.tool_use", "supervision.trouble"]
+    assert "idle" in lines[-1]
+    last = json.loads(issuewright.run("sandboxes", "events", lost[0], "--json").out.splitlines()[-1])
+    assert last["event_data"]["trouble"] == "idle"
+    assert lost[1] in last["event_data"]["done"][-1]
+    assert "supervision" not in issuewright.run("sandboxes", "events", lost[1]).out

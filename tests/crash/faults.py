@@ -70,14 +70,14 @@ def _load_factor() -> float:
     return min(3.0, max(1.0, per_core / 1.5))
 
 
-def stands_still(world: World, point: str) -> int:
-    """Wait until the worker has stopped at this point; its pid."""
+def stands_still(world: World, point: str, part: str = "worker") -> int:
+    """Wait until that part (worker or web) has stopped at this point; its pid."""
 
     def look() -> int | None:
-        pid = world.children().get("worker")
+        pid = world.children().get(part)
         return pid if point in world.crashed() and pid and _state(pid) == "T" else None
 
-    return world.wait(look, f"a worker standing still at {point}")
+    return world.wait(look, f"a {part} standing still at {point}")
 
 
 def go_on(pid: int) -> None:

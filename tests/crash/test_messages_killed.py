@@ -36,7 +36,7 @@ def test_killed_when_a_message_has_come_so_far(
     number = kit.start(name)
     kit.wait_gate(name)
     world.github.comment(kit.name, number, "carol", WORDS)
-    web = stands_still(world, "sent.before") if state == "queued" else None
+    web = stands_still(world, "sent.before", "web") if state == "queued" else None
     if state != "queued":
         states = "select m.state from message m join spec p on p.id = m.spec_id where p.repo_id = ? and m.state <> 'queued'"
         world.wait(lambda: world.rows(states, kit.id), "the message on its way")

@@ -194,7 +194,8 @@ def test_worker_killed_while_it_pauses_and_resumes(world: World, request: pytest
     restart(world, armed(points))
     kit = world.repository({"README.md": "# Kit\n"})
     write = {"name": "Bash", "input": {"command": "echo more >> README.md"}}
-    world.script("crash-pause", [{"tool_use": [write], "gate": "crash-pause"}, {"text": "Done."}])
+    turn = [{"tool_use": [write]}, {"text": "Done."}]
+    world.script("crash-pause", [{"tool_use": [write], "gate": "crash-pause"}, {"text": "Done."}], turn)
     number = kit.start("crash-pause")
     kit.wait_gate("crash-pause")
     world.github.comment(kit.name, number, "carol", "/agent pause")
@@ -214,7 +215,9 @@ def test_worker_killed_while_it_takes_up_and_answers_a_review(
     restart(world, armed(points))
     kit = world.repository()
     reviewed(kit, "crash-review")
-    world.wait(lambda: world.crashed() == set(points), "every death")
+    number = kit.pull()["number"]
+    world.github.review(kit.name, number, "carol", "REQUEST_CHANGES", "And mention it in the title.")
+    world.wait(lambda: world.crashed() == set(points), "every death", 200)
     settled_s = settle(world, kit)
     world.wait(lambda: len(answers(kit)) == 1, "the answer")
     messages = world.rows(
@@ -227,6 +230,6 @@ def test_worker_killed_while_it_takes_up_and_answers_a_review(
 def test_every_point_of_the_worker_has_a_run() -> None:
     elsewhere = {"pause", "resume", "watch", "conclude", "close", "delete_branch", "close_issue", "stop", "delete", "concluded", "cancel",
                  "effect.labels", "effect.notice", "effect.sub_issue", "effect.sub_issue_end", "lease", "follow", "adopt", "archive",
-                 "forget_events", *PLANNED, *REVIEWED}  # fmt: skip
+                 "forget_events", "guardian", "relay", *PLANNED, *REVIEWED}  # fmt: skip
     assert {point.rsplit(".", 1)[0] for point in WORKER_POINTS} == {*STEPS, *DONE, *elsewhere}
     assert set(StepName) <= {*STEPS, *elsewhere}

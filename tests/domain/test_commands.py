@@ -121,3 +121,24 @@ def test_nothing_inside_a_fence_is_a_command(body: str) -> None:
     longest = max((len(run) for run in body.replace("\r", "\n").split("\n")), default=0) + 3
     fence = "~" * longest
     assert parse_comment(f"{fence}\n{body}\n{fence}").commands == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "commands"),
+    [
+        ("<details><summary>More</summary>\n\n/agent stop\n\n</details>", (Stop(),)),
+        ("<details>\n/agent stop\n</details>", ()),
+        ("<div>/agent stop</div>", ()),
+        ("<!--\n\n/agent stop\n\n-->", ()),
+        ("Text <!-- and\n/agent stop\n-->", ()),
+    ],
+)
+def test_command_in_html_counts_where_markdown_makes_a_paragraph_of_it(
+    body: str, commands: tuple[Command, ...]
+) -> None:
+    assert parse_comment(body).commands == commands
+
+
+def test_commands_beyond_the_limit_are_counted() -> None:
+    parsed = parse_comment("/agent status\n" * (MAX_COMMANDS + 3))
+    assert (len(parsed.commands), parsed.left_out) == (MAX_COMMANDS, 3)

@@ -27,10 +27,11 @@ def _find_provider() -> str:
 
 
 @pytest.fixture(scope="session")
-def provider() -> str:
+def provider(request: pytest.FixtureRequest) -> str:
+    """Where agents work: what `--sandbox` names, else this machine."""
     if sys.platform != "linux":
         pytest.skip("looks at /proc")
-    return _find_provider()
+    return request.config.getoption("--sandbox") or _find_provider()
 
 
 @pytest.fixture(scope="session")

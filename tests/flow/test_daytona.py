@@ -1,39 +1,25 @@
-"""The main job with its agents on a simulated Daytona, through the real SDK."""
+"""The main job with its agents on a simulated Daytona, through the real SDK, while an answer of it gets lost."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from simulators.daytona.server import running
-from simulators.daytona.simulator import DaytonaSimulator
+from tests.flow.simulated_daytona import DAYTONA_KEY
 from tests.flow.world import World
 
-KEY = "dtncanary0123456789"
-
 
 @pytest.fixture(scope="module")
-def daytona(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaytonaSimulator]:
-    directory: Path = tmp_path_factory.mktemp("daytona")
-    with running(directory, KEY) as simulator:
-        yield simulator
-
-
-@pytest.fixture(scope="module")
-def remote_world(daytona: DaytonaSimulator) -> Iterator[World]:
-    named = {"DAYTONA_API_URL": f"{daytona.world.base_url}/api", "DAYTONA_TARGET": "local"}
-    with World.running("daytona", DAYTONA_API_KEY=KEY, **named) as world:
+def remote_world() -> Iterator[World]:
+    with World.running("daytona") as world:
         yield world
 
 
-def test_labeled_issue_is_built_on_daytona_and_leaves_no_machine_and_no_secret(
-    remote_world: World, daytona: DaytonaSimulator
-) -> None:
-    lost = {"method": "POST", "path": "/api/sandbox$", "times": 1, "drop": True, "apply": True}
-    remote_world.app.post(f"{daytona.world.base_url}/_sim/faults/add", json=lost).raise_for_status()
+def test_labeled_issue_is_built_on_daytona_and_leaves_no_machine_and_no_secret(remote_world: World) -> None:
+    daytona = remote_world.daytona
+    daytona.do("faults/add", method="POST", path="/api/sandbox$", times=1, drop=True, apply=True)
     kit = remote_world.repository({"README.md": "# Kit\n"})
     number = kit.run("binomial")
     pull = kit.pull()
@@ -43,14 +29,12 @@ def test_labeled_issue_is_built_on_daytona_and_leaves_no_machine_and_no_secret(
     assert kit.checks()[pull["head"]["sha"]] == "success"
     assert "Done: ready for review" in kit.status(number)
 
-    machines = daytona.world.machines
-    remote_world.wait(
-        lambda: all(one.state == "destroyed" for one in machines.values()), "the end of all machines"
-    )
+    remote_world.wait(lambda: not daytona.live(), "the end of all machines")
+    machines = daytona.machines()
     assert len(machines) == 1
-    shown = json.dumps([one.shown() for one in machines.values()])
+    shown = json.dumps(machines)
     logs = "".join(path.read_text() for path in (remote_world.home / "logs").glob("*.log"))
-    for secret in (*remote_world.secrets.values(), KEY, "iws_"):
+    for secret in (*remote_world.secrets.values(), DAYTONA_KEY, "iws_"):
         assert secret not in shown
-    for secret in (*remote_world.secrets.values(), KEY):
+    for secret in (*remote_world.secrets.values(), DAYTONA_KEY):
         assert secret not in logs

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.crash.faults import kill_in_sandbox
 from tests.flow.combination import chosen_servers
 from tests.flow.repository import Repository
 from tests.flow.test_interference import start_held
@@ -60,7 +60,7 @@ def test_part_killed_mid_run_comes_back_and_the_run_ends_in_the_same_pull_reques
 def test_everything_killed_mid_run_and_started_again_goes_on_with_the_same_sandbox(
     world: World, provider: str
 ) -> None:
-    if provider != "bubblewrap":
+    if provider == "process":
         pytest.skip("only the isolated sandbox outlives everything else")
     kit, number = start_held(world, "killed-all")
     kit.wait_gate("killed-all")
@@ -79,38 +79,14 @@ def test_everything_killed_mid_run_and_started_again_goes_on_with_the_same_sandb
     assert [row["attempt"] for row in made] == [1]
 
 
-def _agents_below(home: Path) -> list[int]:
-    """The agents' own processes in the sandboxes of that state directory."""
-    kept = str(home / "state" / "sandboxes").encode()
-    commands = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            status = dict(
-                line.split(":\t", 1) for line in (path / "status").read_text().splitlines() if ":\t" in line
-            )
-            commands[int(path.name)] = ((path / "cmdline").read_bytes(), int(status["PPid"]))
-
-    def is_ours(pid: int) -> bool:
-        while pid in commands:
-            command, parent = commands[pid]
-            if b"app.sandbox.keeper" in command and kept in command:
-                return True
-            pid = parent
-        return False
-
-    return [pid for pid, (command, _) in commands.items() if b"stream-json" in command and is_ours(pid)]
-
-
 def test_agents_process_killed_mid_run_then_another_sandbox_ends_the_work(
     world: World, provider: str
 ) -> None:
-    if provider != "bubblewrap":
+    if provider == "process":
         pytest.skip("there is one agent, however it is isolated")
     kit, number = start_held(world, "killed-agent")
     kit.wait_gate("killed-agent")
-    for victim in world.wait(lambda: _agents_below(world.home), "the agent"):
-        with suppress(ProcessLookupError):
-            os.kill(victim, signal.SIGKILL)
+    kill_in_sandbox(world, "agent")
     world.open_gate("killed-agent")
     kit.rest()
     assert_done_once_but_for_heads(kit, number)

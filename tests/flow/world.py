@@ -25,6 +25,7 @@ from simulators.github.control import Control
 from tests.cli.running import free_port, kill
 from tests.flow.combination import Servers
 from tests.flow.repository import Repository
+from tests.flow.simulated_daytona import DAYTONA_KEY, SimulatedDaytona
 from tests.servers import DatabaseLook
 
 Found = TypeVar("Found")
@@ -75,6 +76,7 @@ class World:
         self._count = 0
         self.up: subprocess.Popen[bytes] | None = None
         self._look = DatabaseLook(servers.database_url) if servers else None
+        self._daytona: SimulatedDaytona | None = None
 
     @classmethod
     @contextmanager
@@ -95,16 +97,21 @@ class World:
         (self.home / "logs").mkdir()
         (self.home / "person").mkdir()
         (self.home / "person" / ".gitconfig").write_text(OPERATORS_GIT_CONFIG)
-        for name, options in (
-            ("github", ["--dir", str(self.home / "github")]),
-            ("model", ["--api-key", self.secrets["model"]]),
-        ):
+        simulators = {
+            "github": ["--dir", str(self.home / "github")],
+            "model": ["--api-key", self.secrets["model"]],
+        }
+        if self._provider == "daytona":
+            simulators["daytona"] = ["--dir", str(self.home / "daytona"), "--api-key", DAYTONA_KEY]
+        for name, options in simulators.items():
             ready = self.home / f"{name}.ready"
             arguments = ["simulators", name, "--ready-file", str(ready), *options]
             self.spawn(name, arguments, {"PATH": os.environ["PATH"], "HOME": str(self.home)})
-        urls = [self.wait(partial(self._url, name), f"simulator {name}") for name in ("github", "model")]
-        self.github = Control(urls[0])
-        self.model = httpx.Client(base_url=urls[1], timeout=30, trust_env=False)
+        urls = {name: self.wait(partial(self._url, name), f"simulator {name}") for name in simulators}
+        self.github = Control(urls["github"])
+        self.model = httpx.Client(base_url=urls["model"], timeout=30, trust_env=False)
+        if "daytona" in urls:
+            self._daytona = SimulatedDaytona(urls["daytona"])
         self.app = httpx.Client(
             base_url=f"http://127.0.0.1:{self.port}",
             headers={"Authorization": f"Bearer {self.secrets['operator']}"},
@@ -126,6 +133,17 @@ class World:
         return str(json.loads(ready.read_text())["url"]) if ready.exists() else None
 
     @property
+    def has_daytona(self) -> bool:
+        """Whether agents work there."""
+        return self._daytona is not None
+
+    @property
+    def daytona(self) -> SimulatedDaytona:
+        """Of a world whose provider is `daytona`."""
+        assert self._daytona is not None, "the agents are on this machine"
+        return self._daytona
+
+    @property
     def environment(self) -> dict[str, str]:
         """Of web and worker; short pauses, everything else as an operator has it."""
         return {
@@ -144,6 +162,7 @@ class World:
             "SANDBOX_PROVIDER": self._provider,
             "IDLE_S": "1",
             "LOG_FORMAT": "json",
+            **(self._daytona.settings if self._daytona is not None else {}),
         } | self._settings
 
     def start_up(self, **changes: str) -> None:
@@ -210,8 +229,9 @@ class World:
         for client in ("github", "model", "app"):
             if hasattr(self, client):
                 getattr(self, client).close()
-        if self._look is not None:
-            self._look.close()
+        for look in (self._look, self._daytona):
+            if look is not None:
+                look.close()
         for log in self._logs:
             log.close()
         shutil.rmtree(self.home, ignore_errors=True)

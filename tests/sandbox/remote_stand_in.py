@@ -21,6 +21,7 @@ def report(inputs: Path, workspace: Path) -> dict[str, object]:
         "environment": dict(os.environ),
         "token": token.read_text(),
         "mode": oct(token.stat().st_mode & 0o777),
+        "relay": "--relay" in sys.argv,
         "inputs": sorted(path.name for path in inputs.iterdir()),
         "head": git("log", "-1", "--format=%H %D", cwd=workspace).split(),
         "status": git("status", "--porcelain", cwd=workspace),
@@ -37,6 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     for name in ("--inputs", "--state", "--workspace"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--relay", action="store_true")
     options = parser.parse_args()
     act, _, argument = (options.inputs / "prompt.md").read_text().partition(" ")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(143))

@@ -68,6 +68,39 @@ async def test_tier_that_reaches_only_a_fixed_list_is_told_with_what_to_do(rig: 
     await until(lambda: not rig.machines(), "the end of the probe")
 
 
+@pytest.mark.parametrize(
+    ("link", "may_enter", "secret", "state", "words"),
+    [
+        ("auto", False, "", State.FAILED, "its agents have no model"),
+        ("auto", False, "mine", State.FAILED, "the model is not reached either"),
+        ("auto", True, "", State.FAILED, "the model is not reached either"),
+        ("http", True, "", State.FAILED, "can't reach"),
+    ],
+)
+async def test_closed_network_then_doctor_says_which_link_works_and_what_is_missing(
+    rig: Rig, link: str, may_enter: bool, secret: str, state: State, words: str
+) -> None:
+    if rig.simulator.world.isolation != "bubblewrap":
+        pytest.skip("a plain process has this host's network")
+    rig.do("tier/set", tier=1)
+    provider = rig.provider(app_url="http://127.0.0.1:9", link=link, model_secret=secret)
+    verdict = await check_daytona(provider, (), model_url="http://127.0.0.1:9", key_may_enter=may_enter)
+    assert verdict.state is state
+    assert words in verdict.detail
+
+
+async def test_relay_works_then_doctor_warns_of_the_key_in_the_sandbox(rig: Rig) -> None:
+    if rig.simulator.world.isolation != "bubblewrap":
+        pytest.skip("a plain process has this host's network")
+    async with healthy_app() as url:
+        rig.do("tier/set", tier=1, open_ports=[int(url.rsplit(":", 1)[1])])
+        provider = rig.provider(app_url="http://127.0.0.1:9", link="auto")
+        verdict = await check_daytona(provider, (), model_url=url, key_may_enter=True)
+    assert verdict.state is State.WARNING, verdict
+    assert "link relay, with the model's key in each sandbox" in verdict.detail
+    assert "spending limit" in verdict.cure
+
+
 async def test_old_image_is_told_with_the_command_that_makes_a_new_one(rig: Rig) -> None:
     rig.simulator.world.image.joinpath("etc", "issuewright-image").write_text("0ld\n")
     async with healthy_app() as url:

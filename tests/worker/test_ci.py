@@ -183,7 +183,24 @@ async def test_no_check_within_ten_minutes_is_mentioned_once_and_a_late_failure_
     check = bench.github.create_check(bench.name, ci, "unit tests", head_of(bench), conclusion="success")
     bench.github.conclude_check(check["id"], "failure")
     await look(bench)
-    assert bench.status(number).count("No check had started") == 1
+    await bench.pass_time(20)
+    assert "No check had started" not in bench.status(number)
+    assert "Checks failed on" in bench.status(number)
+    assert len(await told(bench)) == 1
+
+
+async def test_checks_of_the_head_are_run_again_and_end_well_then_nothing_is_said_of_a_failure_any_more(
+    bench: Bench, ci: int
+) -> None:
+    number = await in_review(bench)
+    check = bench.github.create_check(bench.name, ci, "unit tests", head_of(bench), conclusion="failure")
+    await look(bench)
+    await bench.pass_time(20)
+    assert "Checks failed on" in bench.status(number)
+    bench.github.conclude_check(check["id"], "success")
+    await look(bench)
+    await bench.pass_time(20)
+    assert "Checks failed on" not in bench.status(number)
     assert len(await told(bench)) == 1
 
 

@@ -121,7 +121,7 @@ async def test_label_that_is_taken_off_again_before_it_is_heard_approves_nothing
 
 async def test_stop_gives_the_agent_its_grace_and_is_told(bench: Bench) -> None:
     number = await start(bench)
-    comment = say(bench, number, "/agent stop\r\n\r\nThis goes nowhere.")
+    comment = say(bench, number, "/agent stop\r\n\r\n> This goes nowhere.")
     await bench.rest()
     await bench.pass_time(40)
     assert (await bench.spec()).state is SpecState.CANCELLED

@@ -11,7 +11,15 @@ from tests.worker.test_comments import contents, replies, say
 from tests.worker.test_follow import ready_without_sandbox
 from tests.worker.test_life import finish, start
 from tests.worker.test_pause import pause
-from tests.worker.test_reviews import finish_round, reactions_to, ready, review, take_in
+from tests.worker.test_reviews import (
+    answers,
+    finish_round,
+    pull_of,
+    reactions_to,
+    ready,
+    review,
+    take_in,
+)
 from tests.worker.test_who import settle
 
 
@@ -150,3 +158,48 @@ async def test_paused_work_is_merged_then_nothing_says_that_it_is_paused(bench: 
         say(bench, number, words)
         await bench.rest()
     assert [text for text in replies(bench, number) if "being paused" in text or "is paused" in text] == []
+
+
+@pytest.mark.parametrize("words", [("Rename it.",), ("Rename it.", "And this.")])
+async def test_thread_opened_again_before_the_batch_was_sent_is_part_of_it(
+    bench: Bench, words: tuple[str, ...]
+) -> None:
+    await ready(bench)
+    made = review(bench, "", *words, event="REQUEST_CHANGES")
+    first = made["comments"][0]["id"]
+    await bench.rest()
+    bench.github.resolve_thread(first, "carol")
+    await bench.rest()
+    bench.github.resolve_thread(first, "carol", False)
+    await bench.rest()
+    await bench.rest()
+    given = await take_in(bench)
+    assert [all(text in row.content for text in words) for row in given] == [True]
+    await finish_round(bench, given, 2)
+    assert len(answers(bench)) == len(words)
+
+
+async def test_review_that_is_too_long_then_the_rest_is_said_not_to_be_looked_at(bench: Bench) -> None:
+    number = await ready(bench)
+    made = review(bench, "", *(f"Point {n}. " + "x" * 9_900 for n in range(31)), event="REQUEST_CHANGES")
+    await bench.rest()
+    given = await take_in(bench)
+    assert len(given[0].content) <= 300_000
+    await finish_round(bench, given, 2)
+    last = made["comments"][-1]["id"]
+    texts = dict(answers(bench))
+    assert len(texts) == 31
+    left_out = [root for root, text in texts.items() if text.startswith("Not looked at")]
+    assert left_out == [
+        one["id"] for one in made["comments"] if f"Thread {one['id']} " not in given[0].content
+    ]
+    assert last in left_out
+    assert f"{len(left_out)} more left out" in given[0].content
+    assert reactions_to(bench)[30] == ["confused"]
+    place = f"pull/{pull_of(bench)['number']}#discussion_r{made['comments'][0]['id']}"
+    assert f"{bench.name}/{place}): taken in" in bench.status(number)
+    bench.github.reply(last, "carol", "Please look.")
+    await bench.rest()
+    await bench.pass_time(30)
+    [again] = [row for row in await bench.messages() if row.id != given[0].id]
+    assert "Point 30." in again.content

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.effects import record_effect
 from app.db.models import ReviewBatch, Sandbox
-from app.db.reviews import list_given_up, list_threads, list_unanswered
+from app.db.reviews import list_given_up, list_threads, list_unanswered, owe_thread_answer
 from app.domain.review import Round, answer_marker, render_answer
 from app.domain.secrets_scan import redact
 from sandbox_payload.wire import Manifest
@@ -49,12 +49,11 @@ async def _owe(step: Step, session: AsyncSession, batches: Sequence[ReviewBatch]
         for thread in await list_threads(session, batch.id):
             marker = answer_marker(str(batch.id), thread.root_id)
             body = render_answer(marker, thread.root_id, came_to, commit_url)
-            payload = {"pull": batch.pull_number, "thread": thread.root_id, "marker": marker, "body": body}
-            key = f"{spec.repo_id}:thread_answer:{batch.id}:{thread.root_id}"
-            await record_effect(session, kind="thread_answer", key=key, repo=repo, payload=payload, now=now)
+            await owe_thread_answer(session, repo, batch, (thread.root_id, marker, body), now)
         if came_to.sha and not came_to.failed:
             await _ask_again(session, repo, batch, now)
         batch.answered_at = now
+        batch.failed_at = now if came_to.failed else None
     await session.flush()
 
 

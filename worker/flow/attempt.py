@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.accounts import find_account_name
 from app.db.messages import claim_waiting_messages
 from app.db.models import Sandbox
 from app.db.phases import record_phases
@@ -90,8 +91,9 @@ async def _record(session: AsyncSession, step: Step, budget_usd: float, *, plann
         rows = await record_phases(session, spec.id, now)
         phase = next((row.name for row in rows if row.state is not PhaseState.COMPLETED), None)
         step.phases = rows
+    remote = step.parts.sandboxes.kind == "daytona"
     sandbox = Sandbox(
-        id=sandbox_id, spec_id=spec.id, task_id=task_id, phase=phase,
+        id=sandbox_id, account_of=await find_account_name(session, spec) if remote else None, spec_id=spec.id, task_id=task_id, phase=phase,
         attempt=await next_attempt(session, spec.id, task_id), state=SandboxState.PENDING,
         provider=step.parts.sandboxes.kind, provider_name=f"iw-{step.parts.instance}-{sandbox_id}",
         host_id=step.parts.local_host, start_sha=(spec.base_sha if planning else spec.head_sha) or "",

@@ -16,6 +16,7 @@ from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName
+from worker.flow.cut_round import is_in_round, record_round_to_go_on
 from worker.flow.merged import end_merged
 from worker.flow.rescue import rescue_checkpoint
 from worker.flow.wrap_up import is_wrapping_up
@@ -70,6 +71,8 @@ async def _ended(step: Step, sandbox: Sandbox) -> bool:
         crashpoint("stop.after")
         async with step.saving() as session:
             await set_sandbox(session, sandbox.id, now, stop_asked_at=now)
+            if is_in_round(step, sandbox):
+                await record_round_to_go_on(step, session)  # if somebody retries
         sandbox.stop_asked_at = now
         return False
     asked_at = sandbox.stop_asked_at or now
@@ -82,6 +85,9 @@ async def _ended(step: Step, sandbox: Sandbox) -> bool:
     await _save_work(step, sandbox)
     async with step.saving() as session:
         await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now, reason="cancelled")
+        uncollected = sandbox.manifest_round > sandbox.collected_round
+        if step.spec.state is SpecState.IN_REVIEW and sandbox.task_id is not None and uncollected:
+            await record_round_to_go_on(step, session)  # wrapped up, and perhaps half done
         if step.spec.cancel_asked_at is not None:
             await withdraw_wrap_up(session, wrap_up_id(sandbox.id, step.spec.cancel_asked_at))
     sandbox.state = SandboxState.COMPLETED

@@ -20,10 +20,12 @@ from app.domain.ci import (
     Fixes,
     HeadChecks,
     decide_ci,
+    is_green,
     render_blocked,
     render_failures,
     render_fix,
     render_given_up,
+    without_check_notes,
 )
 from app.domain.errors import Denied, Gone, Refused, RetryAt
 from sandbox_payload.wire import MessageType
@@ -45,7 +47,7 @@ async def look_at_checks(step: Step) -> datetime | None:
     if spec.head_sha is None or spec.pull_ready_at is None or spec.push_sha != spec.head_sha:
         return None
     seen = await _find_head(step, spec.head_sha, spec.pull_ready_at)
-    if seen is None or seen.due_at is None or seen.told_at is not None:
+    if seen is None or seen.due_at is None:
         return None
     if seen.due_at > step.now():
         return seen.due_at
@@ -83,6 +85,11 @@ async def _look(step: Step, seen: CheckedHead) -> datetime | None:
     if pull.state != "open" or pull.head_sha != seen.head_sha:
         return await _put_off(step, seen, None)
     head = await github.fetch_head_checks(step.repo, seen.head_sha)
+    if is_green(head):
+        await _note_green(step)
+        return await _put_off(step, seen, None)
+    if seen.told_at is not None:
+        return await _put_off(step, seen, None)
     async with step.parts.db.read() as session:
         fixes = Fixes(await count_fixes(session, spec.id), step.settings.max_ci_fixes)
     following = decide_ci(head, seen.ready_at, step.now(), fixes)
@@ -92,10 +99,17 @@ async def _look(step: Step, seen: CheckedHead) -> datetime | None:
         case CiAction.GIVE_UP:
             return await _give_up(step, seen, head, fixes)
         case CiAction.SAY_NONE:
-            await step.add_note(NO_CHECKS)
+            await step.save(notes=[*without_check_notes(spec.notes), NO_CHECKS])
         case CiAction.SAY_BLOCKED:
-            await step.add_note(render_blocked(head))
+            await step.save(notes=[*without_check_notes(spec.notes), render_blocked(head)])
     return await _put_off(step, seen, following.look_at)
+
+
+async def _note_green(step: Step) -> None:
+    """What was said of checks that failed is past, also when this head's were run again."""
+    notes = without_check_notes(step.spec.notes)
+    if notes != step.spec.notes:
+        await step.save(notes=notes)
 
 
 async def _ask(step: Step, seen: CheckedHead, head: HeadChecks, fixes: Fixes) -> datetime:
@@ -108,7 +122,7 @@ async def _ask(step: Step, seen: CheckedHead, head: HeadChecks, fixes: Fixes) ->
     text = await asyncio.to_thread(render_failures, facts, step.parts.secrets)
     message_id = uuid.uuid5(_NAMESPACE, f"{spec.id}:{seen.head_sha}")
     message = NewMessage(MessageType.SYSTEM.value, text, id=message_id)
-    notes = [*spec.notes, render_fix(head, seen.head_sha, fixes)]
+    notes = [*without_check_notes(spec.notes), render_fix(head, seen.head_sha, fixes)]
     async with step.saving(notes=notes) as session:
         await record_told(session, seen, step.now(), asked=True)
         row = await record_message_of_spec(session, spec.id, message, step.now())
@@ -124,7 +138,7 @@ async def _give_up(step: Step, seen: CheckedHead, head: HeadChecks, fixes: Fixes
     """Said once, where people look at the pull request."""
     spec, text = step.spec, render_given_up(head, seen.head_sha, fixes)
     key = f"ci:{spec.id}:{seen.head_sha[:12]}"
-    async with step.saving(notes=[*spec.notes, text]) as session:
+    async with step.saving(notes=[*without_check_notes(spec.notes), text]) as session:
         await record_told(session, seen, step.now(), asked=False)
         repo = (spec.installation_id, spec.repo_id)
         await record_notice(session, repo, spec.pull_number, key, text, step.now())

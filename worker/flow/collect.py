@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from app.db.messages import give_up_messages
 from app.db.models import Sandbox
 from app.db.phases import record_follow_up
 from app.db.sandboxes import move_sandbox, set_sandbox
@@ -18,8 +19,9 @@ from app.domain.view import Outcome
 from app.git.merge import Conflicted
 from sandbox_payload.wire import ArtifactName, Manifest
 from worker.flow.adopt import deal_with_no_branch, find_head
-from worker.flow.answer import owe_answers
-from worker.flow.follow import follow_up_item, is_follow_up, set_aside
+from worker.flow.answer import owe_answers, owe_failed_answers
+from worker.flow.cut_round import record_failed_round, take_cut_round
+from worker.flow.follow import follow_up_item, is_follow_up, is_left, set_aside
 from worker.flow.let_go import let_go
 from worker.flow.lost import interruption, take_interrupted
 from worker.flow.model_key import key_trouble
@@ -50,8 +52,6 @@ async def run(step: Step) -> datetime:
     await _note_start(step, sandbox)
     taken = await take_result(step, sandbox, ArtifactName.RESULT, manifest)
     if isinstance(taken.decision, PushRefused):
-        if taken.decision.code == "moved" and await find_head(step) is None:
-            return await deal_with_no_branch(step)
         return await _refused(step, sandbox, manifest, taken)
     if isinstance(taken.decision, Conflicted):
         return await _conflicted(step, sandbox, manifest, taken.decision.paths)
@@ -61,12 +61,15 @@ async def run(step: Step) -> datetime:
         values["head_sha"] = taken.pushed
         if in_review:
             values["pull_ready_at"] = None  # publish looks after the new head
+    if in_review and manifest.status != "completed":
+        text = _why_failed(step, sandbox, manifest)
+        return await take_cut_round(step, sandbox, manifest, taken, text, values)
     interrupted = None if in_review else interruption(sandbox, manifest)
     if interrupted is not None:
         return await take_interrupted(step, sandbox, manifest, values, interrupted)
-    if manifest.status == "cancelled" and not in_review:
+    if manifest.status == "cancelled":
         return await _interrupted(step, sandbox, manifest, values)
-    failed = manifest.status == "failed" and not in_review
+    failed = manifest.status == "failed"
     await _record(step, sandbox, manifest, taken, values, failed=failed)
     for note in taken.decision.notes if isinstance(taken.decision, Accepted) else ():
         await step.add_note(note)
@@ -78,14 +81,13 @@ async def _go_on(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Taken,
     untouched = step.spec.head_sha == step.spec.start_sha
     if failed:
         tail = "" if untouched else " What it had done by then is on the branch."
-        text = key_trouble(step, sandbox) or failure_text(manifest, step.parts.secrets)
-        text = text if text.endswith((".", "!", "?", "```")) else f"{text}."
+        text = _why_failed(step, sandbox, manifest)
         if is_follow_up(step.task):
             return await set_aside(step, text + tail)
         return await step.end(SpecState.FAILED, Outcome.FAILED, _of_task(step) + text + tail)
     if step.spec.plan_hash is not None and not is_follow_up(step.task):
         await tell_plan(step, step.spec.plan_hash)
-    if any(task.state not in {TaskState.COMPLETED, TaskState.CANCELLED} for task in step.tasks):
+    if any(map(is_left, step.tasks)):
         await let_go(step, sandbox, None)  # others follow; the last one waits for what people say
     elif isinstance(taken.decision, NoChanges) and untouched:
         return await step.end(SpecState.COMPLETED, Outcome.NO_CHANGES, NO_CHANGES)
@@ -212,6 +214,12 @@ def failure_text(manifest: Manifest, secrets: tuple[str, ...]) -> str:
     return f"{text}: {detail}" if detail else f"{text}."
 
 
+def _why_failed(step: Step, sandbox: Sandbox, manifest: Manifest) -> str:
+    """The same with what is known of the model's key, and a full stop."""
+    text = key_trouble(step, sandbox) or failure_text(manifest, step.parts.secrets)
+    return text if text.endswith((".", "!", "?", "```")) else f"{text}."
+
+
 def _of_task(step: Step) -> str:
     """Which of several tasks it was."""
     if len(step.tasks) < 2:
@@ -225,6 +233,8 @@ async def _refused(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Take
     decision = taken.decision
     if not isinstance(decision, PushRefused):
         return step.again()
+    if decision.code == "moved" and await find_head(step) is None:
+        return await deal_with_no_branch(step)
     saved = decision.code in DAMAGED and await rescue_checkpoint(step, sandbox)
     async with step.saving() as session:
         now = step.now()
@@ -233,6 +243,10 @@ async def _refused(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Take
         )
         if step.task.state is TaskState.RUNNING:
             await move_task(session, step.task.id, TaskState.FAILED, now, reason=decision.code)
+            await owe_failed_answers(step, session, sandbox, decision.code)
+            await give_up_messages(session, sandbox.id)
+        elif step.spec.state is SpecState.IN_REVIEW:
+            await record_failed_round(step, session, sandbox, decision.code)
     lines = [decision.detail]
     if saved:
         lines.append("\n" + SAVED_BEFORE)

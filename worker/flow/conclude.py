@@ -6,12 +6,13 @@ from datetime import datetime
 
 import structlog
 
-from app.db.sandboxes import move_sandbox, set_sandbox
+from app.db.sandboxes import move_sandbox
 from app.domain.errors import Denied, Gone, Refused
 from app.domain.render_pull import replace_section
 from app.domain.states import SANDBOX_LIVE, SandboxState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
+from worker.flow.let_go import take_down
 from worker.step import Step
 from worker.tell import tell_check, tell_status
 
@@ -80,8 +81,4 @@ async def _take_down(step: Step) -> None:
                     await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now)
                 else:
                     await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now, reason="ended")
-        crashpoint("delete.before")
-        await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
-        crashpoint("delete.after")
-        async with step.saving() as session:
-            await set_sandbox(session, sandbox.id, now, removed_at=now)
+        await take_down(step, sandbox)

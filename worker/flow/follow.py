@@ -9,10 +9,11 @@ from app.db.messages import give_up_messages
 from app.db.models import Task
 from app.db.phases import record_follow_up
 from app.db.tasks import move_task
-from app.domain.notices import FOLLOW_UP_FAILED
+from app.domain.notices import FOLLOW_UP_FAILED, FOLLOW_UP_FAILED_BEGINS
 from app.domain.plan import FOLLOW_UP
 from app.domain.states import SpecState, TaskState
 from worker.flow.answer import owe_failed_answers
+from worker.flow.let_go import let_go
 from worker.flow.rounds import are_used_up, ask_to_go_on
 from worker.step import Step
 
@@ -23,8 +24,12 @@ async def run(step: Step) -> datetime:
     """
     if are_used_up(step):
         return await ask_to_go_on(step)
-    async with step.saving(state=SpecState.IMPLEMENTING, pull_ready_at=None) as session:
-        if not any(goes_on(task) and task.state is TaskState.PENDING for task in step.tasks):
+    for sandbox in step.sandboxes:
+        if sandbox.removed_at is None and sandbox.activity != "working":
+            await let_go(step, sandbox, None)  # it waited for words that the new one gets
+    notes = [note for note in step.spec.notes if not note.startswith(FOLLOW_UP_FAILED_BEGINS)]
+    async with step.saving(state=SpecState.IMPLEMENTING, pull_ready_at=None, notes=notes) as session:
+        if not any(is_follow_up(task) and task.state is TaskState.PENDING for task in step.tasks):
             step.tasks.append(await record_follow_up(session, step.spec.id, follow_up_item(step), step.now()))
     return step.again()
 
@@ -52,8 +57,15 @@ def is_follow_up(task: Task) -> bool:
     return task.detail.get("kind") == FOLLOW_UP
 
 
+def is_left(task: Task) -> bool:
+    """Whether it is still to be done. A follow-up that failed is not, until somebody retries."""
+    if is_follow_up(task) and task.state is TaskState.FAILED:
+        return False
+    return task.state not in {TaskState.COMPLETED, TaskState.CANCELLED}
+
+
 def goes_on(task: Task) -> bool:
-    """It stands for a round on finished work that a pause cut short."""
+    """It stands for a round on finished work that was cut short."""
     return bool(task.detail.get("goes_on"))
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import structlog
+
 from app.db.models import Sandbox
 from app.db.sandboxes import move_sandbox, set_sandbox
+from app.domain.errors import Denied
+from app.domain.notices import SANDBOX_LEFT
 from app.domain.states import SANDBOX_LIVE, SandboxState
 from app.observability.crashpoints import crashpoint
 from worker.step import Step
+
+log = structlog.get_logger("worker.let_go")
 
 
 async def let_go(step: Step, sandbox: Sandbox, reason: str | None, exit_code: int | None = None) -> None:
@@ -21,9 +27,22 @@ async def let_go(step: Step, sandbox: Sandbox, reason: str | None, exit_code: in
                 session, sandbox.id, SandboxState.COMPLETED, now, reason=reason, exit_code=exit_code
             )
         sandbox.state = SandboxState.COMPLETED
+    await take_down(step, sandbox)
+    sandbox.removed_at = now
+
+
+async def take_down(step: Step, sandbox: Sandbox) -> None:
+    """Removed at the provider, and noted. One that is in somebody's own account whose key no longer works is let go of
+    and told: when the key is back, it is found as one that nobody waits for.
+    """
     crashpoint("delete.before")
-    await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
+    try:
+        await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
+    except Denied as denied:
+        if denied.reason != "account":
+            raise
+        log.warning("sandbox.not_removed", sandbox_id=sandbox.id, error=str(denied)[:300])
+        await step.add_note(SANDBOX_LEFT.format(message=denied))
     crashpoint("delete.after")
     async with step.saving() as session:
-        await set_sandbox(session, sandbox.id, now, removed_at=now)
-    sandbox.removed_at = now
+        await set_sandbox(session, sandbox.id, step.now(), removed_at=step.now())

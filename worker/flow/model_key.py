@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from app.db.credentials import find_stored
+from app.db.cipher import Unreadable
+from app.db.credentials import find_stored, open_credential
 from app.db.models import Sandbox
 from app.domain.credentials import CredentialKind, CredentialScope, key_owner
+from app.domain.errors import Denied
 from app.domain.notices import KEY_REFUSED, KEY_UNREADABLE, NO_MODEL, OPERATORS_KEY_REFUSED
+from app.domain.remote import DirectModel
 from app.domain.sanitize import escape_markdown
+from app.observability.redaction import register_secret
 from worker.step import Step
 
 
@@ -18,6 +22,31 @@ async def has_model_key(step: Step) -> bool:
     async with step.parts.db.read() as session:
         row = await find_stored(session, CredentialKind.MODEL, spec.labeler_id, spec.installation_id)
     return row is not None
+
+
+async def direct_model(step: Step) -> DirectModel | None:
+    """How an agent that can't reach the gateway would ask the model: with whose key, and with the key itself where the
+    operator lets it into such a sandbox. None where that can't be. Raises Denied when the key can't be read.
+    """
+    keys = step.parts.model_keys
+    if keys is None:
+        return None
+    spec = step.spec
+    async with step.parts.db.read() as session:
+        row = await find_stored(session, CredentialKind.MODEL, spec.labeler_id, spec.installation_id)
+    if row is None:
+        return DirectModel(
+            CredentialScope.OPERATOR, keys.base_url, (keys.may_enter and keys.operators) or None
+        )
+    base_url = row.base_url or keys.base_url
+    if not keys.may_enter:
+        return DirectModel(row.scope, base_url)
+    try:
+        secret = open_credential(row, keys.cipher).secret
+    except Unreadable as reason:
+        raise Denied(f"the model key of the {row.scope} can't be decrypted: {reason}", "sandbox") from None
+    register_secret(secret)
+    return DirectModel(row.scope, base_url, secret)
 
 
 def no_model_key(step: Step) -> str:

@@ -23,6 +23,8 @@ from app.domain.states import TaskState
 from sandbox_payload import wire
 from sandbox_payload.wire.evidence import Criterion
 from sandbox_payload.wire.plan import AGENT_PHASES, PhaseName
+from worker.flow.follow import is_left
+from worker.flow.model_key import direct_model
 from worker.mirrors import mirror_path
 from worker.step import Step
 
@@ -67,7 +69,7 @@ async def make_order(step: Step, sandbox: Sandbox) -> SandboxOrder:
         mirror=mirror_path(step.parts, spec.repo_id), branch=brief.branch, start_sha=sandbox.start_sha,
         agent_config_sha=spec.base_sha or sandbox.start_sha, memory_gb=sandbox.memory_gb or settings.memory_gb, cpu=settings.cpu,
         disk_gb=settings.disk_gb, time_limit_s=limits.task_timeout_s + limits.idle_s + DEADLINE_MARGIN_S,
-        allow_hosts=limits.allow_hosts,
+        allow_hosts=limits.allow_hosts, direct_model=await direct_model(step),
     )  # fmt: skip
 
 
@@ -104,8 +106,7 @@ def _criteria(step: Step) -> list[Criterion]:
 def _idle_s(step: Step, sandbox: Sandbox) -> int:
     """Only the last sandbox of the work waits for what people say; the others make room for the next task."""
     others = [task for task in step.tasks if task.id != sandbox.task_id]
-    ended = {TaskState.COMPLETED, TaskState.CANCELLED}
-    last = sandbox.task_id is None or all(task.state in ended for task in others)
+    last = sandbox.task_id is None or not any(map(is_left, others))
     return step.parts.limits.idle_s if last else 0
 
 

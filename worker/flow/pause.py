@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from app.db.models import Sandbox, Task
-from app.db.phases import record_follow_up
 from app.db.sandboxes import move_sandbox, set_sandbox
 from app.db.tasks import move_task
 from app.domain.ports import SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
 from app.observability.crashpoints import crashpoint
-from worker.flow.follow import follow_up_item, goes_on
+from worker.flow.cut_round import is_in_round, record_round_to_go_on
+from worker.flow.follow import goes_on
 from worker.flow.let_go import let_go
 from worker.flow.lost import handed_in_meanwhile
 from worker.flow.rescue import rescue_checkpoint
@@ -70,12 +70,10 @@ async def _gone(step: Step, sandbox: Sandbox) -> bool:
 
 async def _record_asked(step: Step, sandbox: Sandbox, now: datetime) -> None:
     """A round under way on work that is in review belongs to no task: it gets one, so that it goes on afterwards."""
-    in_round = step.spec.state is SpecState.IN_REVIEW and sandbox.activity == "working"
     async with step.saving() as session:
         await set_sandbox(session, sandbox.id, now, stop_asked_at=now)
-        if in_round and not any(goes_on(task) for task in _pending(step)):
-            item = {**follow_up_item(step), "goes_on": True}
-            step.tasks.append(await record_follow_up(session, step.spec.id, item, now))
+        if is_in_round(step, sandbox):
+            await record_round_to_go_on(step, session)
     sandbox.stop_asked_at = now
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from app.db.models import Sandbox
+from app.db.relay import record_relay
 from app.db.sandboxes import move_sandbox, set_sandbox
 from app.db.tasks import move_task
 from app.domain.errors import RetryAt
@@ -77,6 +78,10 @@ async def _make(step: Step, sandbox: Sandbox, *, planning: bool) -> datetime:
                 started_at=now,
                 deadline_at=deadline_from(step, now),
             )
+            if sight.relayed:
+                await record_relay(session, sandbox.id, now)
+                if order.direct_model is not None:
+                    await set_sandbox(session, sandbox.id, now, model_key_of=order.direct_model.scope)
             if not planning:
                 await move_task(session, step.task.id, TaskState.RUNNING, now)
         return step.again()

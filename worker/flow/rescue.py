@@ -15,6 +15,7 @@ from app.domain.ids import SandboxId
 from app.domain.notices import KEPT
 from app.domain.result_policy import PushRefused
 from app.domain.secrets_scan import redact
+from app.domain.supervision import LOG_TAIL
 from app.git.merge import Conflicted
 from sandbox_payload.wire import ArtifactName
 from worker.flow.take_result import take_result
@@ -22,8 +23,6 @@ from worker.step import Step
 
 log = structlog.get_logger("worker.rescue")
 
-LOG_TAIL = "log.tail"
-"""The artifact that holds the end of a sandbox's own output, redacted."""
 TAIL_BYTES = 65_536
 PAGE_BYTES = 1_000_000
 MAX_PAGES = 20

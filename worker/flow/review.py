@@ -13,6 +13,7 @@ from app.domain.supervision import GONE
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
 from worker.flow.checks import look_at_checks
+from worker.flow.cut_round import is_in_round, note_lost_round
 from worker.flow.let_go import let_go
 from worker.flow.lost import trouble_of
 from worker.flow.merged import end_merged
@@ -80,4 +81,6 @@ async def _let_go_of(step: Step, sandbox: Sandbox, exit_code: int | None) -> Non
     await save_log(step, sandbox)
     if sandbox.task_id is not None and await rescue_checkpoint(step, sandbox):
         await step.save(pull_ready_at=None)  # publish looks after the new head
+    if is_in_round(step, sandbox):
+        await note_lost_round(step, sandbox)
     await let_go(step, sandbox, sandbox.trouble, exit_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from app.db.effects import record_notice
+from app.db.models import Task
 from app.db.pauses import record_pause
 from app.domain.notices import ROUNDS_USED_UP
 from app.domain.plan import FOLLOW_UP
@@ -14,11 +15,16 @@ from worker.step import Step
 _NOT_BEGUN = frozenset({TaskState.PENDING, TaskState.CANCELLED})
 
 
+def _is_begun(task: Task) -> bool:
+    """One that failed without an attempt stands for a round of a sandbox that waited, which is counted there."""
+    return task.state not in _NOT_BEGUN and (task.state is not TaskState.FAILED or task.attempts > 0)
+
+
 def count_rounds(step: Step) -> int:
     """Rounds after the first result: follow-ups, and what a sandbox that waited for messages has handed in again."""
     follow_ups = [task for task in step.tasks if task.detail.get("kind") == FOLLOW_UP]
     later = (max(one.collected_round - 1, 0) for one in step.sandboxes if one.task_id is not None)
-    return sum(task.state not in _NOT_BEGUN for task in follow_ups) + sum(later)
+    return sum(map(_is_begun, follow_ups)) + sum(later)
 
 
 def are_used_up(step: Step) -> bool:
@@ -26,19 +32,12 @@ def are_used_up(step: Step) -> bool:
     return count_rounds(step) - step.spec.rounds_before >= step.settings.max_rounds
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{max(count, 0)} times"
-
-
 async def ask_to_go_on(step: Step) -> datetime:
     """The work rests; what was said, and checks that failed, wait until somebody lets it go on."""
-    spec, rounds = step.spec, count_rounds(step)
-    key, text = (
-        f"rounds:{spec.id}:{rounds}",
-        ROUNDS_USED_UP.format(rounds=_times(rounds - spec.rounds_before)),
-    )
+    spec = step.spec
+    key = f"rounds:{spec.id}:{count_rounds(step)}"
     async with step.saving() as session:
         await record_pause(session, spec.id, None, step.now())
         repo = (spec.installation_id, spec.repo_id)
-        await record_notice(session, repo, spec.pull_number, key, text, step.now())
+        await record_notice(session, repo, spec.pull_number, key, ROUNDS_USED_UP, step.now())
     return step.again()

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
+import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.effects import record_effect
+from app.db.effects import count_effects_since, record_effect
 from app.domain.errors import Gone
 from app.domain.ids import InstallationId, RepoId, UserId
+from app.domain.markers import notice_marker
 from app.domain.ports import RepoRef, User
 from app.domain.states import DeliveryState
 from app.domain.triggers import Happening
 from worker.parts import Parts
 from worker.verdict import Verdict, Write
+
+log = structlog.get_logger("worker.intake")
+
+HOUR = timedelta(hours=1)
+REPLIES_PER_HOUR = 20
+"""On one issue or pull request: the last fuse against two machines that answer each other."""
 
 
 def repo_of(happening: Happening) -> RepoRef:
@@ -56,6 +65,29 @@ def owe_notice(parts: Parts, verdict: Verdict, happening: Happening, key: str, b
     """The write that records a comment of ours on the issue; `body` begins with its marker."""
     payload = {"issue": happening.issue_number, "marker": body.split("\n", 1)[0], "body": body}
     return owe(parts, verdict, happening, "notice", f"notice:{key}", payload)
+
+
+def owe_reply(parts: Parts, verdict: Verdict, happening: Happening, tail: str, text: str) -> Write:
+    """The write that records a short comment in answer to words; silence once the issue or pull request has had too many
+    within an hour. `tail` tells replies apart.
+    """
+    key = f"reply:{happening.issue_number}:"
+    scoped = f"{happening.repo.repo_id if happening.repo else 0}:notice:{key}"
+
+    async def write(session: AsyncSession) -> None:
+        if await count_effects_since(session, scoped, parts.clock() - HOUR) >= REPLIES_PER_HOUR:
+            log.warning("reply.held_back", issue=happening.issue_number)
+            return
+        body = f"{notice_marker(key + tail)}\n{text}"
+        await owe_notice(parts, verdict, happening, key + tail, body)(session)
+
+    return write
+
+
+def owe_help(parts: Parts, verdict: Verdict, happening: Happening, text: str) -> Write:
+    """The write that answers what nobody understands: once an hour on one issue or pull request."""
+    key = f"unknown:{happening.issue_number}:{int(parts.clock().timestamp()) // 3600}"
+    return owe_notice(parts, verdict, happening, key, f"{notice_marker(key)}\n{text}")
 
 
 def refuse(

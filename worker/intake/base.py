@@ -37,7 +37,7 @@ async def set_base(
 ) -> str:
     """Record the base; the reply that says so, or why not."""
     shown = escape_markdown(sanitize_line(branch, 255))
-    if spec.state not in SPEC_LIVE:
+    if spec.state is SpecState.COMPLETED:
         return BASE_ENDED.format(status=render_status_reply(Facts(spec.state)))
     if not is_branch_name(branch):
         return BASE_ILLEGAL.format(branch=shown)
@@ -45,6 +45,8 @@ async def set_base(
         return BASE_MISSING.format(branch=shown)
     if not await record_base(session, spec.id, branch, now):
         return BASE_LATE.format(base=spec.base_branch or "")
+    if spec.state not in SPEC_LIVE:
+        return f"{BASE_TAKEN.format(branch=branch)} {render_status_reply(Facts(spec.state))}"
     planned = spec.state is not SpecState.QUEUED and spec.base_branch not in {None, branch}
     after = BASE_AFTER_PLAN.format(base=spec.base_branch) if planned else ""
     return BASE_TAKEN.format(branch=branch) + after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -14,6 +15,7 @@ from app.db.models import Spec
 from app.db.pauses import record_pause, record_resume
 from app.db.retries import record_retry
 from app.domain.commands import (
+    MAX_COMMANDS,
     Approve,
     Base,
     Command,
@@ -34,6 +36,7 @@ from app.domain.replies import (
     NOT_PAUSED,
     NOTHING_TO_PAUSE,
     NOTHING_TO_STOP,
+    TOO_MANY,
     Approval,
     Facts,
     RetryRefusal,
@@ -64,6 +67,10 @@ class Asked:
     """Of the branches that the comment names as a base, those that exist."""
     obeyed: bool = False
     """A command was carried out, which a 👍 says."""
+    unknown: list[str] = field(default_factory=list)
+    """Answers to commands that there are not, of which people get one an hour."""
+    stops: bool = False
+    """Among the commands is one to stop: the words beside it wait for a retry."""
 
     async def reload(self) -> None:
         await self.session.refresh(self.spec)
@@ -81,6 +88,14 @@ def facts_of(spec: Spec) -> Facts:
     )
 
 
+async def obey_all(asked: Asked, commands: Sequence[Command], left_out: int) -> None:
+    """Carry out what a comment has newly asked for; `left_out`: how many commands it has beyond those that are read."""
+    for command in commands:
+        await obey(asked, command)
+    if commands and left_out:
+        asked.replies.append(TOO_MANY.format(most=MAX_COMMANDS, left=left_out))
+
+
 async def obey(asked: Asked, command: Command) -> None:
     """Carry out one command, or say why not. Raises RetryAt when its time comes in a moment."""
     match command:
@@ -95,7 +110,7 @@ async def obey(asked: Asked, command: Command) -> None:
         case Help():
             asked.replies.append(render_help())
         case Unknown(line):
-            asked.replies.append(render_unknown(line))
+            asked.unknown.append(render_unknown(line))
         case NoHash(word):
             asked.replies.append(NO_HASH.format(word=word))
         case Pause() | Resume():

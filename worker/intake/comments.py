@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
-import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import specs
@@ -24,6 +23,7 @@ from app.domain.replies import (
     ENDED,
     ENDED_WELL,
     EYES,
+    HELD,
     NO_WORK,
     PAUSED_HEARD,
     SAID_ENOUGH,
@@ -34,20 +34,15 @@ from app.domain.sanitize import escape_markdown, sanitize_text
 from app.domain.states import SPEC_LIVE, DeliveryState, SpecState
 from app.domain.triggers import A_BOT, CommentFacts, Happening, Said, moment_of
 from app.domain.trust import CONFUSED_AT_MOST, CONFUSED_WITHIN, SAID_AT_MOST
-from worker.intake.addressed import owe_notice, repo_of
+from worker.intake.addressed import owe_help, owe_notice, owe_reply, repo_of
 from worker.intake.base import find_bases
-from worker.intake.commands import Asked, obey
+from worker.intake.commands import Asked, obey_all
 from worker.intake.message import deliver
 from worker.intake.permission import Permissions
-from worker.intake.who import bot_is_heard, has_said_enough, is_message
+from worker.intake.who import asks_us, bot_is_heard, has_said_enough, is_message
 from worker.parts import Parts
 from worker.verdict import Verdict, Write
 
-log = structlog.get_logger("worker.intake")
-
-HOUR = timedelta(hours=1)
-REPLIES_PER_HOUR = 20
-"""On one issue: the last fuse against two machines that answer each other."""
 LONG_BODY = 4_000
 """Characters above which a body is parsed in a thread: a crafted one of 65,536 takes two seconds."""
 
@@ -156,8 +151,7 @@ async def _is_live_text(hearing: Hearing) -> bool:
 async def _refuse(hearing: Hearing, parsed: Comment) -> Verdict:
     """😕 on a command or a mention of ours, a few times an hour; else silence."""
     verdict = Verdict("message", "refused: no write access", DeliveryState.IGNORED)
-    slug = (await hearing.parts.identity()).slug.lower()
-    if not parsed.commands and not parsed.mentions & {slug, f"{slug}[bot]"}:
+    if not asks_us(parsed, (await hearing.parts.identity()).slug.lower()):
         return verdict
     key = f"{hearing.repo_key[1]}:confused:{hearing.number}:"
 
@@ -201,10 +195,9 @@ def _act(hearing: Hearing, spec_id: str, parsed: Comment, bases: frozenset[str])
             return
         verdict.spec_ids.append(spec_id)
         asked = Asked(session, spec, comment.author_id or 0, comment.author_login, now, bases=bases)
-        for command in fresh:
-            await obey(asked, command)
-        stops = any(isinstance(command, Stop) for command in parsed.commands)
-        if (text or hearing.heard) and not stops:
+        await obey_all(asked, fresh, parsed.left_out)
+        asked.stops = any(isinstance(command, Stop) for command in parsed.commands)
+        if text or hearing.heard:
             await _say(hearing, asked, verdict, text)
         await _answer(hearing, asked, verdict, f"{len(earlier) + len(fresh)}")
 
@@ -222,11 +215,13 @@ async def _say(hearing: Hearing, asked: Asked, verdict: Verdict, text: str) -> N
     if heard and text:
         effect = await record_reaction(asked.session, hearing.repo_key, comment_id, EYES, asked.now)
         verdict.effect_ids += [effect] if effect else []
-    if text and asked.spec.pause_asked_at is not None and ended in SPEC_LIVE:
+    if text and asked.stops and ended is not SpecState.COMPLETED:
+        await _notice(hearing, verdict, f"held:{comment_id}", HELD)(asked.session)
+    elif text and asked.spec.pause_asked_at is not None and ended in SPEC_LIVE:
         await _notice(
             hearing, verdict, f"paused:{_moment(asked.spec.id, asked.spec.pause_asked_at)}", PAUSED_HEARD
         )(asked.session)
-    if text and ended in {SpecState.COMPLETED, SpecState.CANCELLED}:
+    elif text and ended in {SpecState.COMPLETED, SpecState.CANCELLED}:
         # Said once for each end, however much is said there afterwards.
         body = ENDED if ended is SpecState.CANCELLED else ENDED_WELL.format(label=hearing.parts.labels.agent)
         await _notice(hearing, verdict, f"ended:{told}", body)(asked.session)
@@ -250,6 +245,8 @@ def _moment(spec_id: str, at: datetime | None) -> str:
 async def _answer(hearing: Hearing, asked: Asked, verdict: Verdict, part: str) -> None:
     """One reply to all of the comment's commands, or a 👍 that says enough."""
     verdict.rings += asked.rings
+    if asked.unknown:
+        await owe_help(hearing.parts, verdict, hearing.happening, asked.unknown[0])(asked.session)
     if asked.replies:
         await _reply(hearing, verdict, "\n\n".join(dict.fromkeys(asked.replies)), part)(asked.session)
     elif asked.obeyed:
@@ -265,18 +262,7 @@ def _notice(hearing: Hearing, verdict: Verdict, key: str, text: str) -> Write:
 
 
 def _reply(hearing: Hearing, verdict: Verdict, text: str, part: str) -> Write:
-    """A short comment; silence once the issue has had too many within an hour."""
-    key = f"reply:{hearing.number}:"
-    scoped = f"{hearing.repo_key[1]}:notice:{key}"
-
-    async def write(session: AsyncSession) -> None:
-        since = hearing.parts.clock() - HOUR
-        if await count_effects_since(session, scoped, since) >= REPLIES_PER_HOUR:
-            log.warning("reply.held_back", issue=hearing.number)
-            return
-        await _notice(hearing, verdict, f"{key}{hearing.comment.comment_id}:{part}", text)(session)
-
-    return write
+    return owe_reply(hearing.parts, verdict, hearing.happening, f"{hearing.comment.comment_id}:{part}", text)
 
 
 def _withdraw(hearing: Hearing) -> Verdict:

@@ -38,10 +38,10 @@ async def deliver(asked: Asked, comment_id: int, text: str) -> bool:
         comment_id=comment_id,
         author_login=asked.login,
     )
-    row = await record_message_of_spec(asked.session, asked.spec.id, message, asked.now)
+    row = await record_message_of_spec(asked.session, asked.spec.id, message, asked.now, held=asked.stops)
     if row.sandbox_id is not None:
         asked.rings.append(row.sandbox_id)
-    if asked.spec.state is SpecState.FAILED:
+    if asked.spec.state is SpecState.FAILED and not asked.stops:
         await _take_up(asked)
     return True
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import specs
+from app.db.models import Spec
 from app.db.retries import record_retry
 from app.domain.markers import notice_marker
 from app.domain.notices import NO_RETRY, render_no_retry
@@ -14,7 +15,7 @@ from app.domain.replies import LABEL_GONE
 from app.domain.states import DeliveryState
 from app.domain.triggers import Happening
 from app.domain.view import Outcome
-from worker.intake.addressed import may_write, refuse, repo_of
+from worker.intake.addressed import may_write, owe_notice, repo_of
 from worker.parts import Parts
 from worker.verdict import Verdict
 
@@ -34,20 +35,24 @@ async def rerun(parts: Parts, happening: Happening, app_id: int) -> Verdict:
         return Verdict("retry", "not a check run of ours", DeliveryState.IGNORED)
     if not await may_write(parts, happening):
         return Verdict("retry", "refused: no write access", DeliveryState.IGNORED)
-    if spec.outcome == Outcome.DONE:
-        key = f"{NO_RETRY}:{spec.id}"
-        about = replace(happening, issue_number=spec.issue_number)
-        body = render_no_retry(key, happening.sender_login)
-        return refuse(parts, about, key, body, NOTHING_TO_RETRY, "retry")
-    if spec.cancel_reason == "label_removed":
-        key = f"{NO_RETRY}:{spec.id}"
-        about = replace(happening, issue_number=spec.issue_number)
-        return refuse(parts, about, key, f"{notice_marker(key)}\n{LABEL_GONE}", NOTHING_TO_RETRY, "retry")
     verdict = Verdict("retry", spec_ids=[spec.id])
 
     async def write(session: AsyncSession) -> None:
-        if await record_retry(session, spec.id, parts.clock()) is not None:
-            verdict.state, verdict.reason = DeliveryState.IGNORED, NOTHING_TO_RETRY
+        if await record_retry(session, spec.id, parts.clock()) is None:
+            return
+        verdict.state, verdict.reason = DeliveryState.IGNORED, NOTHING_TO_RETRY
+        key = f"{NO_RETRY}:{spec.id}"
+        body = _why_not(spec, key, happening.sender_login)
+        if body:
+            about = replace(happening, issue_number=spec.issue_number)
+            await owe_notice(parts, verdict, about, key, body)(session)
 
     verdict.writes.append(write)
     return verdict
+
+
+def _why_not(spec: Spec, key: str, login: str) -> str:
+    """Where people could not know that there is nothing to try again; '' while it is at work."""
+    if spec.outcome == Outcome.DONE:
+        return render_no_retry(key, login)
+    return f"{notice_marker(key)}\n{LABEL_GONE}" if spec.cancel_reason == "label_removed" else ""

@@ -19,17 +19,17 @@ from app.db.reviews import COMMENT, REVIEW, HeardWord
 from app.domain.commands import fresh_commands, parse_comment, words_of
 from app.domain.errors import Gone, RetryAt
 from app.domain.ids import EffectId, UserId
-from app.domain.markers import notice_marker
 from app.domain.ports import User
 from app.domain.replies import CONFUSED, THUMBS_UP
 from app.domain.review import stands_alone, words_for_agent
 from app.domain.states import DeliveryState
 from app.domain.triggers import CommentFacts, Happening, Reviewed, moment_of
 from app.domain.trust import CONFUSED_AT_MOST, CONFUSED_WITHIN
-from worker.intake.addressed import owe_notice, repo_of
+from worker.intake.addressed import owe_help, owe_reply, repo_of
 from worker.intake.base import find_bases
-from worker.intake.commands import Asked, obey
+from worker.intake.commands import Asked, obey_all
 from worker.intake.permission import Permissions
+from worker.intake.who import asks_us
 from worker.parts import Parts
 from worker.verdict import Verdict
 
@@ -66,8 +66,8 @@ async def hear_review(
     spec = await _find_spec(parts, happening)
     if spec is None:
         return Verdict("review", "no work of ours here", DeliveryState.IGNORED)
-    if intent.change == "resolved":
-        return _note_resolved(parts, happening, spec)
+    if intent.change in {"resolved", "unresolved"}:
+        return _note_resolved(parts, happening, spec, intent.change)
     reading = await _read(parts, happening, intent, spec)
     if intent.change == "deleted":
         return _note_deleted(reading)
@@ -76,7 +76,7 @@ async def hear_review(
     words = reading.words
     author = User(UserId(words.author_id or 0), words.author_login, words.author_type)
     if not await permissions.may_write(repo_of(happening), author):
-        return _refuse(reading)
+        return _refuse(reading, (await parts.identity()).slug.lower())
     commands = parse_comment(words.body).commands
     return _act(reading, await find_bases(parts.github, repo_of(happening), commands))
 
@@ -113,7 +113,8 @@ def _is_old(reading: Reading, heard: HeardWord) -> bool:
 
 def _act(reading: Reading, bases: frozenset[str]) -> Verdict:
     earlier = reading.heard.commands if reading.heard else ()
-    fresh = fresh_commands(parse_comment(reading.words.body).commands, earlier)
+    parsed = parse_comment(reading.words.body)
+    fresh = fresh_commands(parsed.commands, earlier)
     verdict = Verdict("command" if fresh else "review")
 
     async def write(session: AsyncSession) -> None:
@@ -126,8 +127,7 @@ def _act(reading: Reading, bases: frozenset[str]) -> Verdict:
         await _unless_heard_meanwhile(reading, session)
         verdict.spec_ids.append(spec.id)
         asked = Asked(session, spec, words.author_id or 0, words.author_login, now, bases=bases)
-        for command in fresh:
-            await obey(asked, command)
+        await obey_all(asked, fresh, parsed.left_out)
         batch_id = await _place(reading, asked, verdict)
         heard = HeardWord(
             moment_of(words.edited_at), reading.sha, (*earlier, *map(words_of, fresh)), batch_id=batch_id
@@ -166,11 +166,14 @@ async def _place(reading: Reading, asked: Asked, verdict: Verdict) -> uuid.UUID 
 async def _answer(reading: Reading, asked: Asked, verdict: Verdict, part: int) -> None:
     """One reply to all commands in the words, or a 👍 that says enough."""
     verdict.rings += asked.rings
+    if asked.unknown:
+        await owe_help(reading.parts, verdict, _on_issue(reading), asked.unknown[0])(asked.session)
     if asked.replies:
-        key = f"reply:{asked.spec.issue_number}:{reading.kind}{reading.words.comment_id}:{part}"
-        body = f"{notice_marker(key)}\n" + "\n\n".join(dict.fromkeys(asked.replies))
-        happening = _on_issue(reading)
-        await owe_notice(reading.parts, verdict, happening, key, body)(asked.session)
+        tail, text = (
+            f"{reading.kind}{reading.words.comment_id}:{part}",
+            "\n\n".join(dict.fromkeys(asked.replies)),
+        )
+        await owe_reply(reading.parts, verdict, _on_issue(reading), tail, text)(asked.session)
     elif asked.obeyed:
         effect = await _owe_reaction(reading, asked.session, THUMBS_UP, None)
         verdict.effect_ids += [effect] if effect else []
@@ -197,10 +200,10 @@ async def _owe_reaction(
 # ---------------------------------------------------------------- who has none
 
 
-def _refuse(reading: Reading) -> Verdict:
-    """😕 on a command, a few times an hour; else silence."""
+def _refuse(reading: Reading, slug: str) -> Verdict:
+    """😕 on a command or a mention of ours, a few times an hour; else silence."""
     verdict = Verdict("review", "refused: no write access", DeliveryState.IGNORED)
-    if not parse_comment(reading.words.body).commands:
+    if not asks_us(parse_comment(reading.words.body), slug):
         return verdict
     prefix = f"{reading.spec.repo_id}:confused:{reading.happening.pull_number}:"
 
@@ -238,13 +241,17 @@ def _note_deleted(reading: Reading) -> Verdict:
     return verdict
 
 
-def _note_resolved(parts: Parts, happening: Happening, spec: Spec) -> Verdict:
-    """What was not sent yet needs no answer any more."""
-    verdict = Verdict("review", "resolved")
+def _note_resolved(parts: Parts, happening: Happening, spec: Spec, change: str) -> Verdict:
+    """What was not sent yet needs no answer any more; or needs one again, and which batch left it out GitHub tells."""
+    verdict = Verdict("review", change)
 
     async def write(session: AsyncSession) -> None:
-        root_id = happening.thread_root_id or 0
-        for batch_id in await reviews.list_batches_of_thread(session, spec.id, root_id):
+        await specs.record_fact(session, spec.id, parts.clock())
+        if change == "resolved":
+            batches = await reviews.list_batches_of_thread(session, spec.id, happening.thread_root_id or 0)
+        else:
+            batches = await reviews.list_unsent_batches(session, spec.id)
+        for batch_id in batches:
             effect = await reviews.owe_another_look(session, batch_id, None, parts.clock())
             verdict.effect_ids += [effect] if effect else []
 

@@ -26,6 +26,11 @@ def is_message(spec: Spec, parsed: Comment, slug: str) -> bool:
     return bool(parsed.commands) or is_meant_for_us(rule, parsed.mentions, slug)
 
 
+def asks_us(parsed: Comment, slug: str) -> bool:
+    """Whether it has a command or a mention of ours; `slug` in lower case."""
+    return bool(parsed.commands or parsed.mentions & {slug, f"{slug}[bot]"})
+
+
 def settings_of(spec: Spec | None) -> EffectiveSettings | None:
     return EffectiveSettings.model_validate(spec.settings) if spec is not None and spec.settings else None
 

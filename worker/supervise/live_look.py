@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from app.db.deliveries import find_oldest_unhandled
-from app.db.effects import record_effect
+from app.db.effects import record_notice
 from app.db.lifecycle import record_base, record_branch_told
 from app.db.locks import claim_lock, passing_owner
 from app.db.looks import LiveWork, list_label_deliveries, list_live_work, list_open_repositories
@@ -20,8 +20,7 @@ from app.db.specs import find_live_spec, find_newest_label_event, record_cancel,
 from app.domain.errors import Denied, Gone, OutsideError
 from app.domain.ids import InstallationId, IssueNumber, RepoId
 from app.domain.labels import carries_label
-from app.domain.markers import notice_marker
-from app.domain.notices import render_label_unheard
+from app.domain.notices import LABEL_UNHEARD
 from app.domain.ports import Issue, PullRequest, RepoRef
 from app.domain.triggers import is_label, moment_of
 from app.github.happening import to_happening
@@ -185,18 +184,10 @@ class LiveLook:
 
     async def _ask_again(self, repository: Repository, issue: Issue, label: str, labeled_at: datetime) -> int:
         """Nobody heard who set it, nor what the issue said then: both are needed, so a person is asked to set it again."""
-        now = self._parts.clock()
         key = f"unheard:{issue.number}:{labeled_at:%Y%m%dT%H%M%S}"
-        payload = {
-            "issue": issue.number,
-            "marker": notice_marker(key),
-            "body": render_label_unheard(key, label),
-        }
+        repo, text = (repository.installation_id, repository.id), LABEL_UNHEARD.format(label=label)
         async with self._parts.db.write() as session:
-            effect = await record_effect(
-                session, kind="notice", key=f"{repository.id}:notice:{key}",
-                repo=(repository.installation_id, repository.id), payload=payload, now=now,
-            )  # fmt: skip
+            effect = await record_notice(session, repo, issue.number, key, text, self._parts.clock())
         return int(effect is not None)
 
 

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 from app.cli.doctor.verdict import Verdict, failed, ok, warning, worst
 from app.sandbox.daytona import DaytonaSandboxes
+from app.sandbox.daytona_account import DaytonaAccount
+from app.sandbox.daytona_link import Link
 from app.sandbox.daytona_probe import MachineFacts, probe_machine
 from app.sandbox.image import IMAGE_VERSION
 
 LIMIT_S = 90.0
 
 
-async def check_daytona(sandboxes: DaytonaSandboxes, allow_hosts: tuple[str, ...]) -> Verdict:
+RISK = (
+    "behind a relay the model's key can be used from inside a sandbox by whatever its agent runs, past the gateway and "
+    "its budgets: use a key with a spending limit of its own"
+)
+
+
+async def check_daytona(
+    sandboxes: DaytonaSandboxes,
+    allow_hosts: tuple[str, ...],
+    *,
+    model_url: str = "",
+    key_may_enter: bool = False,
+) -> Verdict:
     """Makes a machine for some seconds. Raises what the provider raises."""
     seen = await sandboxes.probe()
     if not seen.ok:
         return failed(seen.detail)
-    facts = await probe_machine(sandboxes.client, allow_hosts)
-    return worst([ok(seen.detail), *judge(facts)])
+    account = sandboxes.account
+    asks_model = account.link != Link.HTTP
+    facts = await probe_machine(sandboxes.client, allow_hosts, model_url if asks_model else "")
+    found = judge_link(facts, account, key_may_enter=key_may_enter)
+    return worst([ok(seen.detail), *judge(facts), *found])
 
 
 def judge(facts: MachineFacts) -> list[Verdict]:
-    """What a probe sandbox found, and what to do about it."""
-    found = [failed(f"a sandbox was made, but {trouble}", _cure(facts)) for trouble in facts.troubles]
+    """What a probe sandbox found in it, and what to do about it."""
+    mend = "issuewright sandboxes build-image --replace, or mend SANDBOX_IMAGE"
+    found = [failed(f"a sandbox was made, but {trouble}", mend) for trouble in facts.troubles]
     if not facts.troubles:
-        found.append(ok(f"a sandbox there has claude-agent-sdk {facts.agent_sdk} and reaches the app"))
+        found.append(ok(f"a sandbox there has claude-agent-sdk {facts.agent_sdk}"))
     if facts.image != IMAGE_VERSION:
         found.append(
             warning(
@@ -34,10 +52,31 @@ def judge(facts: MachineFacts) -> list[Verdict]:
     return found
 
 
-def _cure(facts: MachineFacts) -> str:
-    if facts.reached:
-        return "issuewright sandboxes build-image --replace, or mend SANDBOX_IMAGE"
-    return (
+def judge_link(facts: MachineFacts, account: DaytonaAccount, *, key_may_enter: bool) -> list[Verdict]:
+    """How sandboxes and the app will talk, and why."""
+    if not facts.app_trouble and account.link != Link.RELAY:
+        return [ok("it reaches the app: link http")]
+    why = (
+        f"it can't reach {account.app_url} ({facts.app_trouble})"
+        if facts.app_trouble
+        else "SANDBOX_LINK=relay"
+    )
+    reach = (
         "PUBLIC_URL must be an address that the internet reaches, and Daytona's tier 3 or 4 is needed: on tiers 1 and 2 "
         "sandboxes reach a fixed list of hosts only"
     )
+    if account.link == Link.HTTP:
+        return [failed(f"a sandbox was made, but {why}", f"{reach}; or SANDBOX_LINK=auto")]
+    if not key_may_enter and not account.model_secret:
+        return [
+            failed(
+                f"{why}: link relay, and its agents have no model",
+                f"{reach}; or let the model's key in: DAYTONA_MODEL_SECRET=NAME or MODEL_KEY_IN_SANDBOX=true",
+            )
+        ]
+    if facts.model_trouble:
+        return [
+            failed(f"{why}: link relay, and the model is not reached either ({facts.model_trouble})", reach)
+        ]
+    way = "with the model's key in each sandbox" if key_may_enter else f"with secret {account.model_secret}"
+    return [warning(f"{why}: link relay, {way}", RISK)]

@@ -103,7 +103,12 @@ async def check_sandboxes(settings: Settings) -> Verdict:
     sandboxes = make_sandboxes(settings.provider, home, gateway_dir(home), settings)
     try:
         if isinstance(sandboxes, DaytonaSandboxes):
-            return await check_daytona(sandboxes, settings.allow_hosts)
+            return await check_daytona(
+                sandboxes,
+                settings.allow_hosts,
+                model_url=settings.anthropic_base_url,
+                key_may_enter=settings.model_key_in_sandbox,
+            )
         if isinstance(sandboxes, BubblewrapSandboxes):
             seen = await probe_walls(sandboxes, home)
         else:

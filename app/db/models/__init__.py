@@ -4,6 +4,8 @@ from app.db.models.base import Base
 from app.db.models.ci import CheckedHead
 from app.db.models.credential import StoredCredential
 from app.db.models.github import Delivery, Effect, GitHubWrite, HeardComment, Installation, Repository
+from app.db.models.guardian import GuardianTrail, Intervention
+from app.db.models.relay import Relay
 from app.db.models.review import ReviewBatch, ReviewThread, ReviewWord
 from app.db.models.sandbox import Artifact, ArtifactChunk, Event, EventText, Message, ModelCall, Sandbox
 from app.db.models.spec import CheckRun, Phase, Spec, Task
@@ -20,14 +22,17 @@ __all__ = [
     "Event",
     "EventText",
     "GitHubWrite",
+    "GuardianTrail",
     "HeardComment",
     "Installation",
+    "Intervention",
     "Lock",
     "Message",
     "ModelCall",
     "Operation",
     "Phase",
     "Process",
+    "Relay",
     "Repository",
     "ReviewBatch",
     "ReviewThread",

@@ -20,7 +20,7 @@ class StoredCredential(Base):
     owner_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     """Of the person or the installation, GitHub's number."""
     kind: Mapped[str] = mapped_column(String(16), primary_key=True)
-    """model: more may follow."""
+    """model or daytona."""
     sealed: Mapped[str] = mapped_column(Text)
     """The secret, encrypted together with the three columns above, so that it is good for this row only."""
     base_url: Mapped[str | None] = mapped_column(Text)

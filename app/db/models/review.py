@@ -31,6 +31,8 @@ class ReviewBatch(Base):
     """When it became a message, or was found to ask for nothing; more words make another batch from then on."""
     answered_at: Mapped[datetime | None]
     """When its answers were owed."""
+    failed_at: Mapped[datetime | None]
+    """When they said that it could not be followed; taken up again, its words become another batch and this is None."""
 
 
 class ReviewWord(Base):

@@ -45,6 +45,8 @@ class Sandbox(Base):
     """Whose key its model calls use: user, installation or operator. None before the first call."""
     model_key_trouble: Mapped[str | None] = mapped_column(Text)
     """Why the newest call did not get past that key, for people; None when it did."""
+    account_of: Mapped[str | None] = mapped_column(String(40))
+    """Whose account at the provider it was made in, as `user ID` or `installation ID`; None: the operator's."""
     noted_seq: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     """The newest event of a planning sandbox that the worker has dealt with."""
     session_id: Mapped[str | None] = mapped_column(String(64))
@@ -161,6 +163,8 @@ class Message(Base):
     """As it was called when it wrote; None for the operator's and our own."""
     comment_id: Mapped[int | None] = mapped_column(BigInteger)
     """The comment on GitHub that it came from; None for the operator's and our own."""
+    place: Mapped[str | None] = mapped_column(String(100))
+    """Where words of a review stand, as the end of an address in the repository; None for others."""
     state: Mapped[MessageState] = mapped_column(state_column(MessageState, "state"))
     created_at: Mapped[datetime]
     sent_at: Mapped[datetime | None]

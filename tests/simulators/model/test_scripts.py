@@ -170,9 +170,11 @@ def test_adversary_outside_a_sandbox_only_says_so(tmp_path: Path) -> None:
     assert (tmp_path / "loot.txt").read_text().endswith("searched\n")
 
 
-@pytest.mark.parametrize(
-    "name", sorted(set(SCENARIOS) - {"hang", "long", "credit_exhausted", "retired_model", "overloaded"})
-)
+NEED_MORE = {"hang", "long", "loops", "deletes_tests", "credit_exhausted", "retired_model", "overloaded"}
+"""Gates, a long time, or another ear than this one."""
+
+
+@pytest.mark.parametrize("name", sorted(set(SCENARIOS) - NEED_MORE))
 async def test_built_in_scenario_plays_to_its_end(http: httpx.AsyncClient, name: str) -> None:
     chat = Chat(http, name)
     answer = await chat.say("Begin.")

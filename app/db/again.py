@@ -1,0 +1,67 @@
+"""SQL of saying again what an agent was told and did not follow: when people want the same tried anew."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.messages import NewMessage, record_message_of_spec
+from app.db.models import Message, ReviewBatch, ReviewWord, Sandbox, Spec
+from app.db.reviews import owe_first_look
+from app.domain.states import MessageState
+from sandbox_payload.wire import MessageType
+
+_UNHEARD = (MessageState.QUEUED, MessageState.SENT)
+
+
+async def say_again(session: AsyncSession, spec: Spec, now: datetime) -> None:
+    """What the spec's agents were given up with, to the next one. Again changes nothing. The caller holds the spec's row."""
+    await _repeat_messages(session, spec, now)
+    failed = select(ReviewBatch.id).where(ReviewBatch.spec_id == spec.id, ReviewBatch.failed_at.is_not(None))
+    for batch_id in (await session.scalars(failed.order_by(ReviewBatch.opened_at))).all():
+        await renew_batch(session, spec, batch_id, now)
+
+
+async def _repeat_messages(session: AsyncSession, spec: Spec, now: datetime) -> None:
+    """Words that a run failed with before it had taken them in; those of reviews are read anew instead."""
+    refused = (
+        select(Message)
+        .join(Sandbox, Sandbox.id == Message.sandbox_id)
+        .where(
+            Message.spec_id == spec.id, Message.state == MessageState.REFUSED, Sandbox.task_id.is_not(None),
+            Message.message_type.in_({MessageType.USER_MESSAGE.value, MessageType.SYSTEM.value}),
+            Message.id.not_in(select(ReviewBatch.id).where(ReviewBatch.spec_id == spec.id)),
+        )
+        .order_by(Message.created_at, Message.seq)
+    )  # fmt: skip
+    for row in (await session.scalars(refused)).all():
+        new = NewMessage(
+            row.message_type, row.content, author_id=row.author_id, id=uuid.uuid5(row.id, "again"),
+            comment_id=row.comment_id, author_login=row.author_login, place=row.place,
+        )  # fmt: skip
+        if await session.get(Message, new.id) is None:
+            await record_message_of_spec(session, spec.id, new, now)
+
+
+async def renew_batch(session: AsyncSession, spec: Spec, batch_id: uuid.UUID, now: datetime) -> None:
+    """Its words become a batch that is read anew now, with a message and answers of its own; once. The caller holds the
+    spec's row.
+    """
+    old = await session.get(ReviewBatch, batch_id, populate_existing=True)
+    new_id = uuid.uuid5(batch_id, "again")
+    if old is None or await session.get(ReviewBatch, new_id) is not None:
+        return
+    new = ReviewBatch(
+        id=new_id, spec_id=old.spec_id, pull_number=old.pull_number, author_id=old.author_id,
+        author_login=old.author_login, looks=1, review_nodes=[], opened_at=now,
+    )  # fmt: skip
+    session.add(new)
+    old.failed_at = None
+    if (told := await session.get(Message, old.id)) is not None and told.state in _UNHEARD:
+        told.state = MessageState.REFUSED
+    await session.flush()
+    await session.execute(update(ReviewWord).where(ReviewWord.batch_id == old.id).values(batch_id=new.id))
+    await owe_first_look(session, spec, new, now)

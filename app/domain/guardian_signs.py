@@ -1,0 +1,180 @@
+"""What the guardian reads out of single events of an agent. Pure.
+
+Everything here was written by a sandbox and may be anything: texts are cut before they are looked at, patterns can't
+run away, and what is remembered of a text is its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+MAX_TEXT = 4_000
+"""Characters of a command, an input or an error that count."""
+MAX_DETAIL = 200
+"""Characters of what is quoted to the agent or to people."""
+MAX_PATH = 300
+MIN_ERROR = 24
+"""An error that says less (`Exit code 1` and nothing else) may come from anything."""
+
+_POLLS = frozenset({"BashOutput", "TaskOutput", "TaskGet", "TaskList", "KillShell", "TodoWrite"})
+"""Tools that are asked the same on purpose: for news of something that runs, or about the agent's own notes."""
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_TEST_NAME = re.compile(
+    r"(?:test_.*|.*_tests?|.*[.-](?:test|spec)|.*_spec|.*(?:Test|Tests|Spec|IT)|conftest)\.[A-Za-z0-9]{1,5}"
+)
+_TEST_ROOMS = frozenset({"test", "tests", "__tests__", "spec", "specs", "e2e"})
+_CODE = frozenset(
+    {
+        ".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".rb", ".go", ".rs", ".java", ".kt", ".cs", ".php",
+        ".swift", ".scala", ".c", ".cc", ".cpp", ".ex", ".exs",
+    }
+)  # fmt: skip
+_WEAKENED = re.compile(
+    r"pytest\.mark\.(?:skip|xfail)\b|\bpytest\.(?:skip|xfail)\(|\bunittest\.skip\b|\bself\.skipTest\("
+    r"|\b(?:it|test|describe|context)\.(?:only|skip|todo)\b|\b(?:xit|xtest|xdescribe)\("
+    r"|\bt\.Skip(?:f|Now)?\(|#\[ignore\b|@(?:Disabled|Ignore)\b"
+    r"|\bassert True\s*(?:#.*)?$|\bexpect\(true\)\.(?:toBe\(true\)|toBeTruthy\(\))|\bassertTrue\((?:true|True)\)"
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a tool: `digest` is the same for the same call, `shown` says it in short."""
+
+    digest: str
+    shown: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One changed file. `removed` and `added` are digests of the lines; None where the change shows none."""
+
+    path: str
+    change: str
+    removed: str | None
+    added: str | None
+    weakens: str | None
+    """The first added line that takes a test out of force."""
+
+    @property
+    def forth(self) -> str:
+        return f"{digest(self.path)}:{self.removed}:{self.added}"
+
+    @property
+    def back(self) -> str:
+        """What an edit that undoes this one has as `forth`."""
+        return f"{digest(self.path)}:{self.added}:{self.removed}"
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def parse_call(data: Mapping[str, Any]) -> Call | None:
+    """Of the data of `agent.tool_use`; None for a tool that is asked the same on purpose."""
+    tool, given = data.get("tool"), data.get("input")
+    if not isinstance(tool, str) or tool in _POLLS:
+        return None
+    inputs = given if isinstance(given, dict) else {}
+    command = inputs.get("command")
+    if tool == "Bash" and isinstance(command, str):
+        text = normalize_command(command[:MAX_TEXT])
+        return Call(digest(f"Bash {text}"), _short(text))
+    whole = json.dumps(inputs, sort_keys=True, ensure_ascii=False, default=str)[:MAX_TEXT]
+    name = next((value for key in ("file_path", "pattern") if isinstance(value := inputs.get(key), str)), "")
+    return Call(digest(f"{tool} {whole}"), _short(f"{tool} {name}".strip()))
+
+
+def normalize_command(command: str) -> str:
+    """Without what changes how much of the same answer is shown: spaces, `2>&1`, a last `| head …` or `| tail …`, and
+    a first `cd … &&` or `timeout …`.
+    """
+    words = [word for word in command.split() if word != "2>&1"]
+    if "|" in words:
+        last = len(words) - 1 - words[::-1].index("|")
+        if words[last + 1 : last + 2] in (["head"], ["tail"]):
+            words = words[:last]
+    if words[:1] == ["cd"] and words[2:3] == ["&&"]:
+        words = words[3:]
+    if words[:1] == ["timeout"]:
+        words = words[2:]
+    return " ".join(words)
+
+
+def parse_error(data: Mapping[str, Any]) -> Call | None:
+    """Of the data of `agent.user_tool_result`: what went wrong, the same whatever numbers stand in it. None when
+    nothing did, or when it says too little to be told from others.
+    """
+    if data.get("is_error") is not True:
+        return None
+    text = " ".join(_result_text(data.get("content"))[:MAX_TEXT].split())
+    bare = _NUMBER.sub("0", text)
+    return Call(digest(bare), _short(text)) if len(bare) >= MIN_ERROR else None
+
+
+def _result_text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content[:20] if isinstance(content, list) else []
+    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    return "\n".join(text[:MAX_TEXT] for text in texts if isinstance(text, str))
+
+
+def parse_edit(data: Mapping[str, Any]) -> Edit | None:
+    """Of the data of `agent.file_edited`; None when it names no file."""
+    path, change, diff = data.get("file_path"), data.get("change"), data.get("full_diff")
+    if not isinstance(path, str) or not path:
+        return None
+    path = path[:MAX_PATH]
+    removed, added = _lines(diff if isinstance(diff, str) else "")
+    weakens = next((line for line in added if _WEAKENED.search(line)), None) if is_test(path) else None
+    return Edit(
+        path,
+        change if isinstance(change, str) else "modified",
+        digest("\n".join(removed)) if removed else None,
+        digest("\n".join(added)) if added else None,
+        None if weakens is None else _short(weakens.strip()),
+    )
+
+
+def _lines(diff: str) -> tuple[list[str], list[str]]:
+    """The removed and the added lines of a unified diff, each cut."""
+    removed: list[str] = []
+    added: list[str] = []
+    for line in _body(diff):
+        if line.startswith("-"):
+            removed.append(line[1 : MAX_TEXT + 1])
+        elif line.startswith("+"):
+            added.append(line[1 : MAX_TEXT + 1])
+    return removed, added
+
+
+def _body(diff: str) -> Iterator[str]:
+    """What stands below the first hunk's head; lines before it name the file."""
+    inside = False
+    for line in diff.split("\n"):
+        inside = inside or line.startswith("@@")
+        if inside:
+            yield line
+
+
+def is_test(path: str) -> bool:
+    """Whether it is a file of tests, by the habits of common languages."""
+    pure = PurePosixPath(path)
+    return _TEST_NAME.fullmatch(pure.name) is not None or (pure.suffix in _CODE and is_beside_tests(path))
+
+
+def is_beside_tests(path: str) -> bool:
+    """Whether it lies where tests and what they need lie."""
+    return not _TEST_ROOMS.isdisjoint(PurePosixPath(path).parts[:-1])
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_DETAIL else line[: MAX_DETAIL - 1] + "…"

@@ -1,0 +1,67 @@
+"""What only remote sandboxes need, as protocols over plain data: whose account they are in, and how those fare that can't
+reach the app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True)
+class DirectModel:
+    """The model's API for an agent that can't reach the gateway. `scope`: whose key it is to be (a CredentialScope's
+    value); `key` None: the operator does not let it into a sandbox.
+    """
+
+    scope: str
+    base_url: str
+    key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class AccountKey:
+    """A stored key of somebody's account at the provider. `owner`: as sandboxes' rows name it. `api_url` None: as set."""
+
+    owner: str
+    secret: str = field(repr=False)
+    api_url: str | None = None
+
+
+@dataclass(frozen=True)
+class Account:
+    """One account beside the operator's. `key` None: `trouble` says why it can't be used. `names`: sandboxes in it that
+    have not been seen to be gone.
+    """
+
+    owner: str
+    key: AccountKey | None
+    trouble: str = ""
+    names: tuple[str, ...] = ()
+
+
+class Accounts(Protocol):
+    """Whose accounts sandboxes are in."""
+
+    async def find_account(self, name: str) -> Account | None:
+        """The account of the sandbox of that name; None: the operator's."""
+
+    async def list_accounts(self) -> Sequence[Account]:
+        """Of every stored key, and of every sandbox there may still be."""
+
+
+@runtime_checkable
+class RelayFiles(Protocol):
+    """A provider that reaches into its sandboxes, for those that can't reach us. `file` is below the payload's state
+    directory. Raises what `Sandboxes` names, and TooMuch.
+    """
+
+    async def fetch_file(self, name: str, file: str, limit: int) -> bytes | None:
+        """None when there is no such file (or sandbox). TooMuch beyond `limit` bytes, without reading on."""
+
+    async def save_file(self, name: str, file: str, target: Path, limit: int) -> bool:
+        """The same into a file on this host; False when there is none."""
+
+    async def put_file(self, name: str, file: str, data: bytes) -> None: ...

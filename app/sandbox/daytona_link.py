@@ -1,0 +1,96 @@
+"""How a sandbox on Daytona and the app talk: by HTTP, or, where the machine can't reach the app, through a relay."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from app.domain.credentials import CredentialScope
+from app.domain.errors import Denied
+from app.domain.ports import SandboxOrder
+from app.domain.remote import DirectModel
+from app.sandbox import daytona_inside as inside, remote_check
+from app.sandbox.daytona_account import DaytonaAccount
+from app.sandbox.daytona_client import DaytonaClient
+
+BELIEVED_FOR = timedelta(hours=1)
+"""How long what one machine found holds for the next ones."""
+RELAY_LABEL = {"link": "relay"}
+"""Of machines that were made to reach the model's API instead of the app."""
+
+NO_MODEL_WAY = (
+    "sandboxes can't reach this Issuewright from Daytona's network, so their agents would have no model. The operator can "
+    "give PUBLIC_URL an address that they reach (Daytona's tier 3 or 4), or let the model's key into sandboxes: "
+    "DAYTONA_MODEL_SECRET names a secret at Daytona, MODEL_KEY_IN_SANDBOX=true hands the key itself in"
+)
+NO_OWN_KEY = (
+    "sandboxes can't reach this Issuewright from Daytona's network, and the model key {owner} may not be put into one: the "
+    "operator can allow that with MODEL_KEY_IN_SANDBOX=true"
+)
+
+
+class Link(StrEnum):
+    AUTO = "auto"
+    HTTP = "http"
+    RELAY = "relay"
+
+
+class LinkChoice:
+    """`auto` asks the first machine whether it reaches the app and believes it for a while."""
+
+    def __init__(self, account: DaytonaAccount, clock: Callable[[], datetime]) -> None:
+        self._account = account
+        self._clock = clock
+        self._relayed = account.link == Link.RELAY
+        self._until_at: datetime | None = None
+
+    def known(self) -> bool | None:
+        """Whether a machine that is made now needs the relay; None when one has to be asked."""
+        if self._account.link != Link.AUTO:
+            return self._relayed
+        return self._relayed if self._until_at is not None and self._clock() < self._until_at else None
+
+    async def decide(self, client: DaytonaClient, machine: Any) -> bool:
+        """True: relay. Costs one short program in the machine when it isn't known. Raises what `DaytonaClient.call` does."""
+        known = self.known()
+        if known is None:
+            reached = await reaches_app(client, machine)
+            if reached is None:  # its heartbeat decides
+                return False
+            known = self._relayed = not reached
+            self._until_at = self._clock() + BELIEVED_FOR
+        return known
+
+
+async def reaches_app(client: DaytonaClient, machine: Any) -> bool | None:
+    """None when the machine says nothing that makes sense."""
+    program = await asyncio.to_thread(Path(remote_check.__file__).read_text, encoding="utf-8")
+    _, output = await inside.run_python(client, machine, program, client.account.app_url)
+    try:
+        return not json.loads(output.strip().splitlines()[-1])["app"]
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+
+
+def is_made_for_relay(machine: Any) -> bool:
+    return bool(RELAY_LABEL.items() <= dict(machine.labels or {}).items())
+
+
+def require_model_way(account: DaytonaAccount, order: SandboxOrder) -> DirectModel:
+    """How an agent behind a relay asks the model: with `key` the key goes in, without one Daytona's secret stands for it.
+
+    Raises Denied with what the operator can do when neither is allowed.
+    """
+    model = order.direct_model
+    if model is not None and model.key:
+        return model
+    if model is not None and model.scope != CredentialScope.OPERATOR:
+        raise Denied(NO_OWN_KEY.format(owner=f"of the {model.scope}"), reason="sandbox")
+    if model is not None and account.model_secret:
+        return model
+    raise Denied(NO_MODEL_WAY, reason="sandbox")

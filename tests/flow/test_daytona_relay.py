@@ -1,0 +1,60 @@
+"""The main job in sandboxes that can't reach the app: a worker carries what they say and ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from simulators.daytona.box import isolation
+from tests.flow.test_conversation import copies, heard, reactions
+from tests.flow.test_interference import bash
+from tests.flow.world import World
+
+
+@pytest.fixture(scope="module")
+def closed_world() -> Iterator[World]:
+    """Daytona's tier 1: the model's API is among the hosts that are open there, the app is not."""
+    if isolation() != "bubblewrap":
+        pytest.skip("a machine's network is closed by bubblewrap")
+    with World.running("daytona", MODEL_KEY_IN_SANDBOX="true") as world:
+        world.daytona.do("tier/set", tier=1, open_ports=[world.model.base_url.port])
+        yield world
+
+
+def test_labeled_issue_is_built_behind_a_relay_and_a_comment_reaches_the_agent_at_work(
+    closed_world: World,
+) -> None:
+    world, kit = closed_world, closed_world.repository()
+    name, words = "relayed", "Please mention the moon."
+    world.script(
+        name,
+        [bash("sleep 8; echo slept >> README.md"), {"text": "Done."}],
+        on_message=[{"match": "the moon", "steps": [bash("echo moon >> README.md"), {"text": "Mentioned."}]}],
+    )
+    number = kit.start(name)
+    running = (
+        "select e.seq from event e join sandbox s on s.id = e.sandbox_id join spec p on p.id = s.spec_id "
+        "where p.repo_id = ? and e.event_type = 'agent.tool_use'"
+    )
+    world.wait(lambda: world.rows(running, kit.id), "the tool running")
+    comment = world.github.comment(kit.name, number, "carol", words)
+    world.wait(lambda: heard(world, name, words), "the words in a request")
+    world.wait(lambda: reactions(world, comment) == ["eyes", "rocket"], "the receipt")
+    kit.rest()
+    assert copies(world, name, words) == 1
+    assert kit.changed() == ["README.md"]
+    assert b"moon" in kit.file("README.md")
+    assert not kit.pull()["draft"]
+    assert kit.checks()[kit.pull()["head"]["sha"]] == "success"
+    assert "operator" in kit.status(number), "whose model key it was"
+    world.wait(lambda: not world.daytona.live(), "the end of all machines")
+    machines = world.daytona.machines()
+    assert [one["labels"].get("link") for one in machines] == [None, "relay"], "one has tried"
+    shown = str(machines)
+    logs = "".join(path.read_text() for path in (world.home / "logs").glob("*.log"))
+    for secret in (*world.secrets.values(), "iws_"):
+        assert secret not in shown
+    for secret in world.secrets.values():
+        assert secret not in logs
+    assert not list((world.home / "state" / "relay").iterdir()), "artifacts on their way are gone"
