@@ -172,6 +172,7 @@ async def _make_current(parts: Parts, upload: _Upload) -> int | None:
 
 def _note_manifest(row: Sandbox, manifest: Manifest) -> None:
     row.manifest_round = max(row.manifest_round, manifest.round)
+    row.activity = "waiting"  # The round is over, also when nothing more is heard of the sandbox.
     session_id = manifest.session_id or ""
     if 0 < len(session_id) <= 64 and session_id.isprintable():
         row.session_id = session_id

@@ -276,7 +276,9 @@ class Bench:
             "manifest.json", Manifest(**{**fields, **manifest}).model_dump_json().encode(), of=of
         )
         async with self.db.write() as session:
-            await set_sandbox(session, order.sandbox_id, self.clock(), manifest_round=round_)
+            await set_sandbox(
+                session, order.sandbox_id, self.clock(), manifest_round=round_, activity="waiting"
+            )
             await record_fact(session, str(order.labels["spec"]), self.clock())
         return head
 
