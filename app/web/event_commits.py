@@ -89,6 +89,8 @@ class EventCommits:
                 many = len(group) > 1 or len(self._waiting) > 1
         finally:
             self._running = False
+            left, self._waiting = self._waiting, []
+            _fail(left, RuntimeError("the events were not stored"))  # cancelled: nobody commits them any more
 
     def _next_group(self) -> list[_Post]:
         """In the order of arrival, each sandbox once. What a worker is to hear of goes alone: it changes the spec, too,
