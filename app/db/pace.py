@@ -16,7 +16,6 @@ from app.domain.ids import InstallationId
 from app.domain.pace import Urgency
 
 _SHORT = timedelta(seconds=1.2)
-"""Waits up to this, in all, are waited out in place; longer ones become a stored time to come back."""
 
 _urgency: ContextVar[Urgency] = ContextVar("urgency_of_writes", default=Urgency.WORK)
 
@@ -32,17 +31,21 @@ def writing(urgency: Urgency) -> Iterator[None]:
 
 
 class DatabasePace:
-    """Implements `app.github.pace.Pace`. `clock` and `sleep` (seconds) belong together."""
+    """Implements `app.github.pace.Pace`. `clock` and `sleep` (seconds) belong together. Waits up to `patience`, in all,
+    are waited out in place; longer ones become a stored time to come back.
+    """
 
     def __init__(
         self,
         db: Database,
         clock: Callable[[], datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        patience: timedelta = _SHORT,
     ) -> None:
         self._db = db
         self._clock = clock
         self._sleep = sleep
+        self._patience = patience
 
     async def before_read(self, installation_id: InstallationId) -> None:
         async with self._db.read() as session:
@@ -55,7 +58,7 @@ class DatabasePace:
     async def before_write(self, installation_id: InstallationId) -> None:
         urgency = _urgency.get()
         # Nobody waits for an edit that the next one replaces, and holding a step for it helps nobody.
-        patience = timedelta(0) if urgency is Urgency.PROGRESS else _SHORT
+        patience = timedelta(0) if urgency is Urgency.PROGRESS else self._patience
         while True:
             now = self._clock()
             async with self._db.write() as session:
