@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import shutil
 import signal
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +26,10 @@ FILE_PROTOCOL: Mapping[str, str] = {"GIT_ALLOW_PROTOCOL": "file"}
 
 _STDERR_BYTES = 16_384
 _CHUNK_BYTES = 65_536
-_LIMITED = Path(__file__).with_name("limited.py")
+_UNDER_LIMITS = 'ulimit -c 0 && ulimit -f "$1" && ulimit -t "$2" && ulimit -d "$3" && shift 3 && exec "$@"'
+"""POSIX's `ulimit`: blocks of 512 bytes, seconds, KiB. A program of its own sets them: between fork and exec of a process
+with threads that can hang, from outside it comes too late for the first children; and a shell starts in a millisecond.
+"""
 
 _ENVIRONMENT: Mapping[str, str] = {
     # A directory that can't exist: no ~/.gitconfig, ~/.netrc, ~/.ssh, ~/.config/git.
@@ -157,9 +160,23 @@ async def run_git_capped(
 
     `stdin` may be an open file descriptor, read from where it stands.
     """
-    limits = [str(caps.file_bytes), str(caps.cpu_s), str(caps.memory_bytes)]
-    argv = [sys.executable, "-I", "-S", str(_LIMITED), *limits, _git(), *_options(git_dir), *args]
+    argv = ["/bin/sh", "-c", _UNDER_LIMITS, "sh", *_limits(caps), _git(), *_options(git_dir), *args]
     return await _run(_Call(argv, _environment(extra_env), git_dir, stdin, timeout_s, limit_bytes))
+
+
+def _limits(caps: Caps) -> list[str]:
+    """As `ulimit` takes them, and no higher than this process may go itself: that raises nothing."""
+    wanted = (
+        (resource.RLIMIT_FSIZE, caps.file_bytes, 512),
+        (resource.RLIMIT_CPU, caps.cpu_s, 1),
+        # Not the address space: git maps whole packs, and those are the mirror's, not the stranger's.
+        (resource.RLIMIT_DATA, caps.memory_bytes, 1024),
+    )
+    found = []
+    for kind, limit, unit in wanted:
+        _, hard = resource.getrlimit(kind)
+        found.append(str((limit if hard == resource.RLIM_INFINITY else min(limit, hard)) // unit))
+    return found
 
 
 @cache
