@@ -225,9 +225,11 @@ async def _change_queued(session: AsyncSession, message_id: uuid.UUID, **values:
 
 
 async def list_messages(
-    session: AsyncSession, sandbox_id: SandboxId, after: int, limit: int
+    session: AsyncSession, sandbox_id: SandboxId, after: int, limit: int, *, lock: bool = False
 ) -> Sequence[Message]:
-    """What the agent may see with a number above `after`, in order."""
+    """What the agent may see with a number above `after`, in order; with `lock` nobody changes it until the transaction
+    ends.
+    """
     statement = (
         select(Message)
         .where(Message.sandbox_id == sandbox_id, Message.seq > after, Message.state.in_(_SHOWN))
@@ -235,7 +237,7 @@ async def list_messages(
         .limit(limit)
         .execution_options(populate_existing=True)
     )
-    return (await session.scalars(statement)).all()
+    return (await session.scalars(statement.with_for_update() if lock else statement)).all()
 
 
 async def record_sent(session: AsyncSession, ids: Sequence[uuid.UUID], now: datetime) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -85,36 +86,47 @@ async def get_messages(
         if not room:
             raise throttled(parts, "polls", 1)
         until = asyncio.get_running_loop().time() + wait
+        rang = False
         while True:
             mark = parts.bell.mark()
-            page = await _look(parts, sandbox, after)
+            page = await _look(parts, sandbox, after, rang=rang)
             left_s = until - asyncio.get_running_loop().time()
             if page.messages or left_s <= 0 or parts.closing.is_set() or await request.is_disconnected():
                 return page
-            await _await_bell(parts, sandbox.id, min(left_s, parts.limits.look_every_s), mark)
+            rang = await _await_bell(parts, sandbox.id, min(left_s, parts.limits.look_every_s), mark)
 
 
-async def _look(parts: Parts, sandbox: SandboxIdentity, after: int) -> MessagesPage:
-    async with parts.database.read() as session:
-        if not await is_live(session, sandbox.id):
-            raise ended()
-        rows = await list_messages(session, sandbox.id, after, _PAGE)
-        highest = await find_highest_seq(session, sandbox.id)
-    queued = [row.id for row in rows if row.state is MessageState.QUEUED]
-    if queued:
-        crashpoint("sent.before")
-        async with parts.database.write() as session:
-            if await lock_live(session, sandbox.id) is None:
+async def _look(parts: Parts, sandbox: SandboxIdentity, after: int, *, rang: bool) -> MessagesPage:
+    """One that is rung for takes the database's only writing place at once; others look first whether they need it."""
+    rows = await _send(parts, sandbox, after) if rang else ()
+    highest = after
+    if not rows:
+        async with parts.database.read() as session:
+            if not await is_live(session, sandbox.id):
                 raise ended()
+            # The number first: whatever comes between the two is in the list, and no number passes over it.
+            highest = max(after, await find_highest_seq(session, sandbox.id))
+            rows = await list_messages(session, sandbox.id, after, _PAGE)
+        if any(row.state is MessageState.QUEUED for row in rows):
+            rows = await _send(parts, sandbox, after)
+    return MessagesPage(messages=[_message(row) for row in rows], last_seq=rows[-1].seq if rows else highest)
+
+
+async def _send(parts: Parts, sandbox: SandboxIdentity, after: int) -> Sequence[MessageRow]:
+    """What is there above `after` now, all of it on record as sent."""
+    crashpoint("sent.before")
+    async with parts.database.write() as session:
+        if await lock_live(session, sandbox.id) is None:
+            raise ended()
+        # Locked: one that is cancelled or replaced in between must not reach the agent as it was.
+        rows = await list_messages(session, sandbox.id, after, _PAGE, lock=True)
+        queued = [row.id for row in rows if row.state is MessageState.QUEUED]
+        if queued:
             await record_sent(session, queued, parts.clock())
-            # Read again: one of them may have been cancelled in between, and must not reach the agent.
-            rows = [row for row in await list_messages(session, sandbox.id, after, _PAGE) if row.sent_at]
-        crashpoint("sent.after")
+    crashpoint("sent.after")
+    if queued:
         parts.metrics.messages.labels("sent").inc(len(queued))
-    full = len(rows) == _PAGE
-    return MessagesPage(
-        messages=[_message(row) for row in rows], last_seq=rows[-1].seq if full else max(after, highest)
-    )
+    return rows
 
 
 def _message(row: MessageRow) -> Message:
@@ -127,8 +139,8 @@ def _message(row: MessageRow) -> Message:
     )
 
 
-async def _await_bell(parts: Parts, sandbox_id: str, limit_s: float, mark: int) -> None:
-    """Returns when the bell rings, the process stops or `limit_s` is over, never sooner than a moment."""
+async def _await_bell(parts: Parts, sandbox_id: str, limit_s: float, mark: int) -> bool:
+    """Returns when the bell rings, the process stops or `limit_s` is over, never sooner than a moment. True: it rang."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     bell = asyncio.ensure_future(parts.bell.wait(sandbox_id, limit_s, mark))
@@ -140,6 +152,7 @@ async def _await_bell(parts: Parts, sandbox_id: str, limit_s: float, mark: int) 
         rest_s = (_MIN_LOOK_S if rang else limit_s) - (loop.time() - began)
         if rest_s > 0 and not closing.done():
             await asyncio.wait({closing}, timeout=rest_s)
+        return rang
     finally:
         bell.cancel()
         closing.cancel()
