@@ -21,6 +21,8 @@ class Shortage(StrEnum):
     SANDBOXES = "sandboxes"
     PROVIDER = "provider"
     """The provider has no room: its quota is used up."""
+    KEY = "key"
+    """The provider refuses the operator's key."""
     SPEC_BUDGET = "spec_budget"
     DAY_BUDGET = "day_budget"
 
@@ -104,6 +106,10 @@ def _left(limit_usd: float | None, taken_usd: float, wanted_usd: float) -> float
 _WAITS = {
     Shortage.SANDBOXES: "a free sandbox",
     Shortage.PROVIDER: "room at the sandbox provider",
+    Shortage.KEY: (
+        "the operator, whose key the sandbox provider refuses: `issuewright doctor` says more, and the work goes on by "
+        "itself once the key is mended"
+    ),
     Shortage.SPEC_BUDGET: "more budget: what this issue may cost is used up (the operator can raise SPEC_BUDGET_USD)",
     Shortage.DAY_BUDGET: (
         "the next day (UTC): what this repository may spend in a day is used up (the operator can raise "

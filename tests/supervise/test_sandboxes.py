@@ -17,7 +17,7 @@ from app.db.engine import Database
 from app.db.processes import record_beat
 from app.db.sandboxes import find_artifact, set_sandbox
 from app.db.tasks import list_tasks
-from app.domain.errors import RetryAt
+from app.domain.errors import Denied, RetryAt
 from app.domain.labels import LabelNames
 from app.domain.ports import GitHub, SandboxOrder, SandboxSight, SandboxStatus
 from app.domain.states import SandboxState, SpecState
@@ -327,22 +327,31 @@ async def test_no_sandbox_is_free_then_the_second_waits_with_its_place_and_goes_
     assert "Waits for" not in bench.status(second)
 
 
-async def test_provider_has_no_room_then_it_waits_without_using_up_attempts(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("key_refused", "told"),
+    [(False, "room at the sandbox provider"), (True, "the operator, whose key the sandbox provider refuses")],
+)
+async def test_provider_has_no_room_or_takes_no_key_then_it_waits_without_using_up_attempts(
+    bench: Bench, key_refused: bool, told: str
+) -> None:
     create = bench.sandboxes.ensure_created
 
-    async def no_room(order: SandboxOrder) -> SandboxSight:
+    async def refuses(order: SandboxOrder) -> SandboxSight:
+        if key_refused:
+            raise Denied("401", "credentials")
         raise RetryAt("the quota is used up", bench.clock() + timedelta(seconds=60))
 
-    bench.sandboxes.ensure_created = no_room  # type: ignore[method-assign]
+    bench.sandboxes.ensure_created = refuses  # type: ignore[method-assign]
     number = bench.open_issue()
     bench.label(number)
     await bench.rest()
     await bench.pass_time(600, 60)
-    assert "room at the sandbox provider" in bench.status(number)
+    assert told in bench.status(number)
     assert (await bench.spec()).state is SpecState.IMPLEMENTING
     bench.sandboxes.ensure_created = create  # type: ignore[method-assign]
     await bench.pass_time(120, 30)
     assert len(bench.sandboxes.orders) == 1
+    assert told not in bench.status(number)
     (box,) = await bench.boxes()
     assert box.state is SandboxState.RUNNING
     assert box.deadline_at > bench.clock() + timedelta(hours=1)

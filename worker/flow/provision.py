@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import structlog
+
 from app.db.models import Sandbox
 from app.db.relay import record_relay
 from app.db.sandboxes import move_sandbox, set_sandbox
 from app.db.tasks import move_task
-from app.domain.errors import RetryAt
+from app.domain.errors import Denied, RetryAt
 from app.domain.notices import LFS_NOTE
 from app.domain.ports import SandboxSight, SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
@@ -25,6 +27,8 @@ from worker.flow.mirror import mirror_ready
 from worker.flow.order import make_order
 from worker.mirrors import mirror_path, uses_lfs
 from worker.step import Step
+
+log = structlog.get_logger("worker.flow.provision")
 
 PATIENCE_S = 15.0
 PATIENCE_BEFORE_PULL_S = 3.0
@@ -64,7 +68,13 @@ async def _make(step: Step, sandbox: Sandbox, *, planning: bool) -> datetime:
     try:
         sight = await step.parts.sandboxes.ensure_created(order)
     except RetryAt as later:
-        return await _wait_for_provider(step, sandbox, later)
+        return await _wait_for_provider(step, sandbox, Shortage.PROVIDER, later.at)
+    except Denied as denied:
+        if denied.reason != "credentials":
+            raise
+        log.warning("sandbox.key_refused", error=str(denied))
+        again_at = ask_again_at(step, Queued(Shortage.KEY))
+        return await _wait_for_provider(step, sandbox, Shortage.KEY, again_at)
     crashpoint("sandbox.after")
     if sight.status is SandboxStatus.RUNNING:
         async with step.saving() as session:
@@ -98,12 +108,12 @@ async def _wait(step: Step, queued: Queued) -> datetime:
     return min(at, await watch.run(step)) if any(task.under_way for task in step.facts.tasks) else at
 
 
-async def _wait_for_provider(step: Step, sandbox: Sandbox, later: RetryAt) -> datetime:
-    """It has no room (a quota), asks for a pause, or is away: no attempt of ours, however long it lasts."""
+async def _wait_for_provider(step: Step, sandbox: Sandbox, shortage: Shortage, at: datetime) -> datetime:
+    """It has no room (a quota), asks for a pause, is away or refuses our key: no attempt of ours, however long it lasts."""
     async with step.saving() as session:
-        await note_wait(session, step, Queued(Shortage.PROVIDER))
+        await note_wait(session, step, Queued(shortage))
         await set_sandbox(session, sandbox.id, step.now(), ordered_at=None)
-    return _look_again(step, max(1.0, (later.at - step.now()).total_seconds()))
+    return _look_again(step, max(1.0, (at - step.now()).total_seconds()))
 
 
 async def _start_over(step: Step, sandbox: Sandbox) -> datetime:
