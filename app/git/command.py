@@ -205,15 +205,7 @@ async def _run(call: _Call) -> bytes:
     stdin = asyncio.subprocess.DEVNULL
     if call.stdin is not None:
         stdin = call.stdin if isinstance(call.stdin, int) else asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *call.argv,
-        cwd=call.cwd,
-        env=call.env,
-        stdin=stdin,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
+    process = await _start(call, stdin)
     try:
         async with asyncio.timeout(call.timeout_s):
             stdout, stderr = await _converse(process, call)
@@ -227,6 +219,26 @@ async def _run(call: _Call) -> bytes:
     if returncode != 0:
         raise GitFailed(returncode, stderr.decode("utf-8", "replace"), stdout)
     return stdout
+
+
+async def _start(call: _Call, stdin: int) -> asyncio.subprocess.Process:
+    """Cancelled halfway, asyncio would kill git alone and wait for its children, who hold its pipes, to end."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *call.argv,
+            cwd=call.cwd,
+            env=call.env,
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await _kill(await starting)
+        raise
 
 
 async def _converse(process: asyncio.subprocess.Process, call: _Call) -> tuple[bytes, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,22 @@ async def test_cancelled_git_is_killed_with_its_children(tmp_path: Path) -> None
     with pytest.raises(asyncio.CancelledError):
         await task
     await gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_git_cancelled_while_it_is_being_started_is_killed_with_its_children(tmp_path: Path) -> None:
+    (tmp_path / "pid").touch()
+    alias = f"alias.wait=!echo $$ >{tmp_path}/pid; exec sleep 60"
+    task = asyncio.ensure_future(run_git("-c", alias, "wait"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    deadline = time.monotonic() + 10
+    while not (written := (tmp_path / "pid").read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.01)  # git runs, and the loop has not got round to its pipes yet
+    task.cancel()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await gone(int(written))
 
 
 async def gone(pid: int) -> None:
