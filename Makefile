@@ -7,7 +7,6 @@ ARGS ?=
 ON_SERVERS := tests/db tests/queue tests/flow/test_happy_path.py tests/web/test_sandbox_api.py \
 	$(addprefix tests/worker/, test_planning.py test_comments.py test_commands.py test_life.py)
 CRASH := tests/crash tests/worker/test_pace.py
-WHOLE := $(addprefix tests/, cli docs flow payload)
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header -q
 
 .DEFAULT_GOAL := help
@@ -22,8 +21,8 @@ demo: $(if $(findstring daytona,$(ARGS)),$(VENV)/.dev,$(VENV)/.run) ## watch a l
 test: $(VENV)/.dev ## run the tests that people wait for (options: ARGS=-k name)
 	@$(BIN)/python -m pytest -m "not whole and not crash and not load" -n 2 --dist worksteal $(ARGS)
 
-test-whole: $(VENV)/.dev ## run the slow rest: whole stories with real processes and sandboxes
-	@$(BIN)/python -m pytest -m whole -n 2 --dist worksteal $(WHOLE) $(ARGS)
+test-whole: $(VENV)/.dev ## run the slow rest: whole stories with real processes, and many rounds against the simulators
+	@$(BIN)/python -m pytest -m whole -n 2 --dist worksteal $(ARGS)
 
 test-servers: $(VENV)/.dev ## what meets the database or Redis once more, on PostgreSQL and redis-server (see the README)
 	@$(BIN)/python -m pytest --servers -n 2 $(ON_SERVERS) $(ARGS)
