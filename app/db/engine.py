@@ -8,18 +8,18 @@ a conditional UPDATE, because both databases lose updates at their defaults.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import aiosqlite
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session as PlainSession
+
+from app.db.sqlite import SqliteConnection
 
 __all__ = ["Database", "PlainSession"]
 
@@ -33,19 +33,18 @@ Result = TypeVar("Result")
 class Database:
     """One engine and the two ways to use it: `read()` and `write()`, each one short transaction."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, engine: AsyncEngine | None = None) -> None:
         self.url = url
         self.dialect = make_url(url).get_backend_name()
-        self.engine = _create_engine(url)
+        self.engine = engine or _create_engine(url)
+        self._reading = self.engine.execution_options(**{_READ_ONLY: True})  # the same connections
         self._writer = asyncio.Lock()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncSession]:
         """A consistent snapshot. Nothing written here is kept."""
-        async with self.engine.connect() as plain:
-            connection = await plain.execution_options(**{_READ_ONLY: True})
-            async with AsyncSession(connection, expire_on_commit=False) as session:
-                yield session
+        async with AsyncSession(self._reading, expire_on_commit=False) as session:
+            yield session
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncSession]:
@@ -91,7 +90,9 @@ class Database:
     @cached_property
     def _plain_engine(self) -> Engine:
         url = make_url(self.url).set(drivername="sqlite")
-        return _listening(create_engine(url, connect_args={**_SQLITE_ARGUMENTS, "check_same_thread": False}))
+        return _listening(
+            create_engine(url, connect_args={**_SQLITE_ARGUMENTS, "check_same_thread": False}), _begin_now
+        )
 
     async def ping(self) -> bool:
         async with self.read() as session:
@@ -113,9 +114,9 @@ def _create_engine(url: str) -> AsyncEngine:
             url,
             pool_size=8,
             max_overflow=8,
-            connect_args={**_SQLITE_ARGUMENTS, "async_creator_fn": _SqliteConnection},
+            connect_args={**_SQLITE_ARGUMENTS, "async_creator_fn": SqliteConnection},
         )
-        _listening(engine.sync_engine)
+        _listening(engine.sync_engine, _begin_later)
         return engine
     return create_async_engine(
         url,
@@ -135,36 +136,9 @@ def _create_engine(url: str) -> AsyncEngine:
     )
 
 
-class _SqliteConnection(aiosqlite.Connection):
-    """Gives its locks back when it is closed, whatever was cancelled on the way.
-
-    aiosqlite 0.22 forgets the open handle when `close()` and `stop()` meet, as they do when a task is cancelled twice
-    at once: a transaction's lock then outlives its task, and nobody else can write.
-    """
-
-    _ended: asyncio.Future[Any] | None = None
-
-    def __init__(self, database: str, **options: Any) -> None:
-        super().__init__(lambda: sqlite3.connect(database, **options), iter_chunk_size=64)
-        self._thread.daemon = True  # as SQLAlchemy makes its own: an open connection keeps no process alive
-
-    def stop(self) -> asyncio.Future[Any] | None:
-        if self._running:
-            if self._connection is not None:
-                # SQLite keeps a closed connection's transaction as long as somebody refers to one of its cursors.
-                self._tx.put_nowait((None, self._connection.rollback))
-            self._ended = super().stop()
-        return self._ended
-
-    async def close(self) -> None:
-        ended = self.stop()
-        if ended is not None:
-            await asyncio.shield(ended)
-
-
-def _listening(engine: Engine) -> Engine:
+def _listening(engine: Engine, begin: Callable[[Any], None]) -> Engine:
     event.listen(engine, "connect", _set_pragmas)
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "begin", begin)
     return engine
 
 
@@ -180,6 +154,14 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
     cursor.close()
 
 
-def _begin(connection: Any) -> None:
+def _begin_now(connection: Any) -> None:
+    connection.exec_driver_sql(_beginning(connection))
+
+
+def _begin_later(connection: Any) -> None:
+    connection.connection.driver_connection.begin_later(_beginning(connection))
+
+
+def _beginning(connection: Any) -> str:
     read_only = connection.get_execution_options().get(_READ_ONLY, False)
-    connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+    return "BEGIN" if read_only else "BEGIN IMMEDIATE"

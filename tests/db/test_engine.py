@@ -49,6 +49,45 @@ async def test_reader_is_not_held_up_by_an_open_write(db: Database) -> None:
     assert (await get_spec(db, spec_id)).title == "New"
 
 
+async def test_rows_beyond_the_first_page_come_in_full_in_a_list_in_a_stream_and_from_a_change(
+    db: Database,
+) -> None:
+    names = [f"{number:04}" for number in range(1000)]
+    async with db.write() as session:
+        session.add_all([Lock(name=name, owner="me", until_at=T0) for name in names])
+    query = select(Lock.name).order_by(Lock.name)
+    async with db.read() as session:
+        assert list(await session.scalars(query)) == names
+        found = await session.stream_scalars(query, execution_options={"yield_per": 100})
+        assert [name async for name in found] == names
+    async with db.write() as session:
+        changed = await session.execute(update(Lock).values(owner="you").returning(Lock.name))
+        assert sorted(name for (name,) in changed) == names
+
+
+async def test_stream_that_is_left_early_holds_up_no_writer(db: Database) -> None:
+    async with db.write() as session:
+        session.add_all([Lock(name=f"{number}", owner="me", until_at=T0) for number in range(1000)])
+    async with db.read() as session:
+        found = await session.stream_scalars(select(Lock.name), execution_options={"yield_per": 10})
+        async for _ in found:
+            break
+    async with asyncio.timeout(BUSY_TIMEOUT_MS / 2000), db.write() as session:
+        await session.execute(update(Lock).values(owner="you"))
+
+
+async def test_transaction_without_a_statement_leaves_nothing_behind(db: Database) -> None:
+    for _ in range(20):  # more than the pool holds
+        async with db.read():
+            pass
+        async with db.write():
+            pass
+    async with db.write() as session:
+        session.add(Lock(name="one", owner="me", until_at=T0))
+    async with db.read() as session:
+        assert (await session.scalars(select(Lock.name))).all() == ["one"]
+
+
 async def test_writers_cancelled_at_any_moment_however_often_hold_up_nobody(db: Database) -> None:
     chance = random.Random(3)
     kept: list[asyncio.Task[None]] = []  # what a task's traceback refers to must not hold a lock either

@@ -89,8 +89,7 @@ async def bench(
         f"Issuewright {org}", org, PERMISSIONS, EVENTS, public_key=PUBLIC_KEY, webhook_secret="secret",
     )  # fmt: skip
     installation = simulated.install(app["id"], org, by="alice")
-    clock, db, sandboxes = Clock(), Database(database_url), ScriptedSandboxes()
-    db.engine = engine
+    clock, db, sandboxes = Clock(), Database(database_url, engine), ScriptedSandboxes()
     access = GitHubAccess(simulated.url, simulated.url, int(app["id"]), PRIVATE_KEY)
     # However fast the machine, a burst that is used up puts nothing off to a later moment: time passes at once.
     pace = DatabasePace(db, clock, clock.sleep, FARTHEST_AHEAD)
