@@ -1,4 +1,4 @@
-"""Wakes polls that wait: one pub/sub channel per sandbox, one connection per process.
+"""Wakes who waits: a poll for its sandbox's messages, a worker for jobs. A pub/sub channel each, a connection per bell.
 
 Like the doorbell it may lose a ring: whoever waits looks at the database afterwards in any case, and at least once a
 second while Redis is away.
@@ -16,7 +16,10 @@ from redis.exceptions import RedisError
 
 from app.queue.circuit import Circuit
 
-PREFIX = "sandbox:"
+SANDBOXES = "sandbox:"
+"""Channels of the polls; the rest of the name is a sandbox's id."""
+WORKERS = "worker:"
+"""Channels of the workers."""
 RING_TIMEOUT_S = 0.5
 BLIND_WAIT_S = 1.0
 """The longest wait while nobody can ring."""
@@ -25,9 +28,10 @@ _RETRY_S = 0.5
 
 
 class Bell:
-    """One per process. `url` None: rings reach only waiters of this process, and waits are short."""
+    """One per process and kind of channel. `url` None: rings reach only waiters of this process, and waits are short."""
 
-    def __init__(self, url: str | None) -> None:
+    def __init__(self, url: str | None, channels: str = SANDBOXES) -> None:
+        self._channels = channels
         self._redis: Any = None
         if url is not None:
             self._redis = Redis.from_url(url, socket_connect_timeout=RING_TIMEOUT_S, health_check_interval=15)
@@ -38,14 +42,14 @@ class Bell:
         self._listener: asyncio.Task[None] | None = None
         self._hearing = asyncio.Event()
 
-    async def ring(self, sandbox_id: str) -> None:
-        """Wake everybody who waits for this sandbox, in any process. Never raises; bounded to half a second."""
-        self._wake(sandbox_id)
+    async def ring(self, key: str) -> None:
+        """Wake everybody who waits for `key`, in any process. Never raises; bounded to half a second."""
+        self._wake(key)
         if self._redis is None or self._circuit.is_open:
             return
         try:
             async with asyncio.timeout(RING_TIMEOUT_S):
-                await self._redis.publish(PREFIX + sandbox_id, b"")
+                await self._redis.publish(self._channels + key, b"")
         except (RedisError, OSError, TimeoutError):
             self._circuit.trip()
 
@@ -53,14 +57,14 @@ class Bell:
         """Take it before looking at the database and give it to `wait`: a ring in between is then not missed."""
         return self._count
 
-    async def wait(self, sandbox_id: str, timeout_s: float, since: int | None = None) -> bool:
-        """True when someone rang for the sandbox (after `since`, if given), False after `timeout_s` seconds, or after
+    async def wait(self, key: str, timeout_s: float, since: int | None = None) -> bool:
+        """True when someone rang for `key` (after `since`, if given), False after `timeout_s` seconds, or after
         one second while Redis is away. True is a hint: look at the database.
         """
-        if since is not None and self._rung.get(sandbox_id, 0) > since:
+        if since is not None and self._rung.get(key, 0) > since:
             return True
         woken = asyncio.Event()
-        self._waiters.setdefault(sandbox_id, set()).add(woken)
+        self._waiters.setdefault(key, set()).add(woken)
         try:
             self._start_listening()
             limit = timeout_s if self._hearing.is_set() else min(timeout_s, BLIND_WAIT_S)
@@ -69,10 +73,10 @@ class Bell:
         except TimeoutError:
             return False
         finally:
-            waiters = self._waiters[sandbox_id]
+            waiters = self._waiters[key]
             waiters.discard(woken)
             if not waiters:
-                del self._waiters[sandbox_id]
+                del self._waiters[key]
         return True
 
     async def aclose(self) -> None:
@@ -88,13 +92,13 @@ class Bell:
 
     # ------------------------------------------------------------ inside
 
-    def _wake(self, sandbox_id: str) -> None:
+    def _wake(self, key: str) -> None:
         self._count += 1
-        self._rung[sandbox_id] = self._count
-        self._rung.move_to_end(sandbox_id)
+        self._rung[key] = self._count
+        self._rung.move_to_end(key)
         while len(self._rung) > _REMEMBERED:
             self._rung.popitem(last=False)
-        for woken in self._waiters.get(sandbox_id, ()):
+        for woken in self._waiters.get(key, ()):
             woken.set()
 
     def _wake_all(self) -> None:
@@ -110,7 +114,7 @@ class Bell:
         while True:
             pubsub = self._redis.pubsub(ignore_subscribe_messages=True)
             try:
-                await pubsub.psubscribe(PREFIX + "*")
+                await pubsub.psubscribe(self._channels + "*")
                 await pubsub.get_message(timeout=RING_TIMEOUT_S)
                 self._hearing.set()
                 # Rings may have been lost while nobody listened: let everyone look once.
@@ -118,7 +122,7 @@ class Bell:
                 while True:
                     message = await pubsub.get_message(timeout=5)
                     if message is not None:
-                        self._wake(message["channel"].decode(errors="replace").removeprefix(PREFIX))
+                        self._wake(message["channel"].decode(errors="replace").removeprefix(self._channels))
             except (RedisError, OSError, TimeoutError):
                 if self._hearing.is_set():
                     self._hearing.clear()

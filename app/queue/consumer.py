@@ -11,8 +11,10 @@ from arq.connections import ArqRedis
 from arq.worker import Worker, func
 from redis.exceptions import RedisError
 
+from app.queue.bell import WORKERS, Bell
 from app.queue.jobs import (
     JOB_TIMEOUT_S,
+    JOBS,
     POLL_DELAY_S,
     JobName,
     deserialize_job,
@@ -26,6 +28,7 @@ Job = Callable[[str], Awaitable[None]]
 COMPLETION_WAIT_S = 20
 CLOSE_TIMEOUT_S = 3
 MAX_JOBS = 10
+_QUIET_S = 60.0
 
 
 class Consumer:
@@ -36,6 +39,7 @@ class Consumer:
     def __init__(
         self, url: str, jobs: Mapping[JobName, Job], worker_id: str, max_jobs: int = MAX_JOBS
     ) -> None:
+        self._bell = Bell(url, WORKERS)
         self._worker = Worker(
             functions=[_function(name, job) for name, job in jobs.items()],
             redis_settings=redis_settings(url),
@@ -61,10 +65,23 @@ class Consumer:
         Outlives restarts of Redis, and starts before Redis does.
         """
         running = asyncio.create_task(self._worker.async_run(), name="arq")
+        waking = asyncio.create_task(self._look_when_rung(), name="arq-bell")
         try:
             await asyncio.shield(running)
         finally:
+            waking.cancel()
+            await asyncio.gather(waking, return_exceptions=True)
+            await self._bell.aclose()
             await self._end(running)
+
+    async def _look_when_rung(self) -> None:
+        """Of itself arq only polls: often enough for people who wait would be work for an idle machine."""
+        while True:
+            mark = self._bell.mark()
+            if self._worker._pool is not None and self._worker.allow_pick_jobs:  # noqa: SLF001
+                with suppress(RedisError, OSError, TimeoutError):  # arq's own polls go on and say so
+                    await self._worker._poll_iteration()  # noqa: SLF001 - what arq's poll does; it may run at any time
+            await self._bell.wait(JOBS, _QUIET_S, mark)
 
     async def _end(self, running: asyncio.Task[None]) -> None:
         self._worker.allow_pick_jobs = False

@@ -8,8 +8,9 @@ from arq.connections import ArqRedis
 from redis.asyncio import ConnectionPool
 from redis.exceptions import RedisError
 
+from app.queue.bell import WORKERS
 from app.queue.circuit import Circuit
-from app.queue.jobs import JobName, deserialize_job, job_id, serialize_job
+from app.queue.jobs import JOBS, JobName, deserialize_job, job_id, serialize_job
 
 RING_TIMEOUT_S = 0.5
 
@@ -35,7 +36,8 @@ class Doorbell:
             return False
         try:
             async with asyncio.timeout(RING_TIMEOUT_S):
-                await self._redis.enqueue_job(job.value, key, _job_id=job_id(job, key, version))
+                if await self._redis.enqueue_job(job.value, key, _job_id=job_id(job, key, version)):
+                    await self._redis.publish(WORKERS + JOBS, b"")
         except (RedisError, OSError, TimeoutError):
             self._circuit.trip()
             return False

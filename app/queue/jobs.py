@@ -18,8 +18,10 @@ from redis.exceptions import (
 
 JOB_TIMEOUT_S = 60
 """Of every job alike: arq's in-progress lock lives as long as the longest one, and nothing renews it."""
-POLL_DELAY_S = 0.03
-"""How often a worker looks for jobs. arq's own default of 0.5 s alone would break the latency budget."""
+POLL_DELAY_S = 0.2
+"""How often a worker looks for jobs that it was not woken for: a ring lost with its connection, arq's own retries."""
+JOBS = "jobs"
+"""What the workers' bell is rung for."""
 
 
 class JobName(StrEnum):

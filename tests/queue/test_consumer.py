@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+import pytest
+
 from app.queue.consumer import Consumer, Job
 from app.queue.doorbell import Doorbell
 from app.queue.jobs import JobName
@@ -53,6 +55,16 @@ async def test_ring_starts_the_job_soon_and_again_for_a_repeated_version(redis: 
         await doorbell.ring(JobName.ADVANCE, "spec_2", 1)
         await until(heard.has("spec_2"))
         assert heard.at[heard.keys.index("spec_2")] - started < 1.0
+    await doorbell.aclose()
+
+
+async def test_ring_is_heard_without_a_poll(redis: AnyRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.queue.consumer.POLL_DELAY_S", 3600.0)
+    heard, doorbell = Heard(), Doorbell(redis.url)
+    async with consuming(redis.url, heard):
+        for number in range(5):
+            await doorbell.ring(JobName.ADVANCE, f"spec_{number}", 1)
+            await until(heard.has(f"spec_{number}"))
     await doorbell.aclose()
 
 
