@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic_core import SchemaValidator, ValidationError, core_schema
 from starlette.types import Receive, Scope, Send
 
 from app.db.deliveries import NewDelivery
@@ -38,6 +39,7 @@ _KEPT_HEADERS = {
     )
 }
 _JSON = b"application/json"
+_OBJECT = SchemaValidator(core_schema.typed_dict_schema({}, extra_behavior="ignore"))
 _LONE_SURROGATE_HINT = re.compile(rb"\\u[dD][89a-fA-F]")
 _BIG_BYTES = 500_000
 """Above this, hashing and parsing take longer than other requests should wait."""
@@ -149,23 +151,29 @@ def is_signed(body: bytes, signature: bytes, secrets: Sequence[bytes]) -> bool:
 
 
 def is_json_object(body: bytes) -> bool:
-    """Strict JSON in UTF-8 with an object outermost: no NaN, no repeated names, no lone surrogates, no depth that a
-    later reader would fail on.
+    """Strict JSON in UTF-8 with an object outermost: no NaN, no lone surrogates, no depth that Python's reader fails on.
+    Of a repeated name the last counts, as for every reader here.
     """
+    # Reading without building anything takes a twentieth of the time, and is never the more generous of the two but
+    # for these words.
+    if b"NaN" not in body and b"Infinity" not in body:
+        try:
+            _OBJECT.validate_json(body)
+        except ValidationError:
+            pass
+        else:
+            return True
+    return _is_json_object_for_python(body)
+
+
+def _is_json_object_for_python(body: bytes) -> bool:
     try:
-        value = json.loads(body.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
+        value = json.loads(body.decode(), parse_constant=_refuse)
         if _LONE_SURROGATE_HINT.search(body):
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a repeated name")
-    return value
 
 
 def _refuse(constant: str) -> None:
