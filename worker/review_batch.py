@@ -7,7 +7,7 @@ deleted comments are left out, and only writers' earlier comments are shown.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,6 +25,7 @@ from app.db.messages import (
 )
 from app.db.models import Effect, Message, ReviewBatch
 from app.db.retries import record_retry
+from app.db.unresolved import has_pending_looks, list_unresolved
 from app.domain.errors import RetryAt
 from app.domain.ids import UserId
 from app.domain.ports import RepoRef, User
@@ -40,6 +41,7 @@ from app.domain.replies import (
 from app.domain.review import (
     Composed,
     PullWords,
+    are_unanswered,
     compose_batch,
     place_of_remark,
     place_of_review,
@@ -79,17 +81,23 @@ async def take_up_batch(parts: Parts, repo: RepoRef, payload: Mapping[str, Any])
     batch_id = uuid.UUID(str(payload["batch"]))
     async with parts.db.read() as session:
         batch = await reviews.find_batch(session, batch_id)
+        if batch is None or (batch.answered_at is not None and not payload.get("changed")):
+            return
         review_ids = await reviews.list_review_ids(session, batch_id)
-    if batch is None or (batch.answered_at is not None and not payload.get("changed")):
-        return
+        opened = await list_unresolved(session, batch)
+        waits = bool(opened) and batch.built_at is None
+        if waits and await has_pending_looks(session, repo.repo_id, batch):
+            # One of them may turn out to have the same thread.
+            raise RetryAt("another batch is to be read before", parts.clock() + timedelta(seconds=2))
     words = await parts.github.fetch_pull_words(repo, batch.pull_number, review_ids)
-    composed = await _compose(parts, repo, batch, words)
+    again = are_unanswered(words, opened, (await parts.identity()).bot_user_id)
+    composed = await _compose(parts, repo, batch, words, again)
     crashpoint("review_message.before")
     async with parts.db.write() as session:
         # The spec's row first, as everywhere that messages and sandboxes are recorded.
         await specs.record_fact(session, batch.spec_id, parts.clock())
         locked = await reviews.lock_batch(session, batch_id)
-        if locked is None or await reviews.list_review_ids(session, batch_id) != review_ids:
+        if locked is None or await _has_grown(session, locked, review_ids, opened):
             raise RetryAt("more of the same batch came meanwhile", parts.clock())
         changed = payload.get("changed")
         edited = _changed(words, changed, batch.pull_number) if changed else None
@@ -99,14 +107,28 @@ async def take_up_batch(parts: Parts, repo: RepoRef, payload: Mapping[str, Any])
         await parts.ring(told.sandbox_id)
 
 
-async def _compose(parts: Parts, repo: RepoRef, batch: ReviewBatch, words: PullWords) -> Composed | None:
+async def _has_grown(
+    session: AsyncSession,
+    batch: ReviewBatch,
+    review_ids: Collection[int],
+    opened: Sequence[tuple[int, datetime | None]],
+) -> bool:
+    """Or shrunk: a thread that was opened again may be another batch's by now."""
+    if await reviews.list_review_ids(session, batch.id) != review_ids:
+        return True
+    return list(await list_unresolved(session, batch)) != list(opened)
+
+
+async def _compose(
+    parts: Parts, repo: RepoRef, batch: ReviewBatch, words: PullWords, again: Collection[int]
+) -> Composed | None:
     """With permissions as they are now: of the reviewer, and of everybody who spoke in the same threads before. None
-    when the reviewer has no say any more.
+    when the reviewer has no say any more. `again`: threads that were opened again.
     """
     author = (batch.author_id, batch.author_login)
     speakers = {batch.author_id: User(UserId(batch.author_id), batch.author_login)}
     draft = compose_batch(words, author, (), batch.pull_number)
-    roots = {thread.root_id for thread in draft.threads}
+    roots = {thread.root_id for thread in draft.threads} | set(again)
     for remark in words.remarks:
         human = remark.author_type != "Bot" and not remark.author_login.endswith("[bot]")
         if remark.author_id is not None and remark.root_id in roots and human:
@@ -118,7 +140,7 @@ async def _compose(parts: Parts, repo: RepoRef, batch: ReviewBatch, words: PullW
     }
     if batch.author_id not in writers:
         return None
-    return compose_batch(words, author, writers, batch.pull_number)
+    return compose_batch(words, author, writers, batch.pull_number, again)
 
 
 _Changed = tuple[int | None, str, str]

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.messages import NewMessage, record_message_of_spec
-from app.db.models import Message, ReviewBatch, ReviewWord, Sandbox, Spec
+from app.db.models import Message, ReviewBatch, ReviewWord, Sandbox, Spec, UnresolvedThread
 from app.db.reviews import owe_first_look
 from app.domain.states import MessageState
 from sandbox_payload.wire import MessageType
@@ -46,14 +46,14 @@ async def _repeat_messages(session: AsyncSession, spec: Spec, now: datetime) -> 
             await record_message_of_spec(session, spec.id, new, now)
 
 
-async def renew_batch(session: AsyncSession, spec: Spec, batch_id: uuid.UUID, now: datetime) -> None:
-    """Its words become a batch that is read anew now, with a message and answers of its own; once. The caller holds the
-    spec's row.
+async def renew_batch(session: AsyncSession, spec: Spec, batch_id: uuid.UUID, now: datetime) -> uuid.UUID:
+    """Its words and threads become a batch that is read anew now, with a message and answers of its own; once. Returns
+    that one's id. The caller holds the spec's row.
     """
     old = await session.get(ReviewBatch, batch_id, populate_existing=True)
     new_id = uuid.uuid5(batch_id, "again")
     if old is None or await session.get(ReviewBatch, new_id) is not None:
-        return
+        return new_id
     new = ReviewBatch(
         id=new_id, spec_id=old.spec_id, pull_number=old.pull_number, author_id=old.author_id,
         author_login=old.author_login, looks=1, review_nodes=[], opened_at=now,
@@ -64,4 +64,10 @@ async def renew_batch(session: AsyncSession, spec: Spec, batch_id: uuid.UUID, no
         told.state = MessageState.REFUSED
     await session.flush()
     await session.execute(update(ReviewWord).where(ReviewWord.batch_id == old.id).values(batch_id=new.id))
+    await session.execute(
+        update(UnresolvedThread)
+        .where(UnresolvedThread.batch_id == old.id)
+        .values(batch_id=new.id, unresolved_at=None, heard_at=now)
+    )
     await owe_first_look(session, spec, new, now)
+    return new_id

@@ -87,6 +87,14 @@ async def join_batch(
         if known.built_at is None and alone:
             await _look_at(session, spec.repo_id, known, now)
         return known.id, None
+    return await join_open_batch(session, spec, (author_id, login), alone=alone, now=now)
+
+
+async def join_open_batch(
+    session: AsyncSession, spec: Spec, author: tuple[int, str], *, alone: bool, now: datetime
+) -> tuple[uuid.UUID, EffectId | None]:
+    """The same for words that no batch knows yet, or for none; `author` is the person's number and name."""
+    author_id, login = author
     batch = None if alone else await _find_open(session, spec.id, author_id)
     if batch is not None:
         await _look_at(session, spec.repo_id, batch, decide_due(batch.opened_at, now))
@@ -117,14 +125,15 @@ async def _find_open(session: AsyncSession, spec_id: str, author_id: int) -> Rev
     return found
 
 
-def _key_of(repo_id: int, batch: ReviewBatch) -> str:
+def key_of_look(repo_id: int, batch: ReviewBatch) -> str:
+    """Of the effect that is the newest look at GitHub for that batch."""
     return f"{repo_id}:review_batch:{batch.id}:{batch.looks}"
 
 
 async def _look_at(session: AsyncSession, repo_id: int, batch: ReviewBatch, at: datetime) -> None:
     await session.execute(
         update(Effect)
-        .where(Effect.key == _key_of(repo_id, batch), Effect.state == EffectState.PENDING)
+        .where(Effect.key == key_of_look(repo_id, batch), Effect.state == EffectState.PENDING)
         .values(not_before_at=at)
         .execution_options(synchronize_session=False)
     )
@@ -136,7 +145,7 @@ async def _owe_look(
     payload = {"batch": str(batch.id), "changed": list(changed) if changed else None}
     repo = (spec.installation_id, spec.repo_id)
     return await record_effect(
-        session, kind="review_batch", key=_key_of(spec.repo_id, batch), repo=repo, payload=payload, now=at
+        session, kind="review_batch", key=key_of_look(spec.repo_id, batch), repo=repo, payload=payload, now=at
     )
 
 

@@ -63,6 +63,8 @@ class Happening:
     review_node_id: str = ""
     thread_root_id: int | None = None
     """The first comment of the thread that an inline comment stands in, or that was resolved."""
+    thread_changed_at: str = ""
+    """GitHub's own text of the time it was resolved or opened again, or of the pull request's last change before."""
     check_run_id: int | None = None
     check_app_id: int | None = None
     check_head_sha: str = ""

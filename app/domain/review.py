@@ -7,12 +7,14 @@ marker of the answer, so that nothing has to be counted again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from app.domain.commands import Stop, parse_comment
 from app.domain.sanitize import cut_text, fence_around, neutralize_agent_text, sanitize_line, sanitize_text
+from app.domain.triggers import moment_of
 
 QUIET = timedelta(seconds=20)
 """Single comments are handed over when their author has been silent this long …"""
@@ -128,24 +130,35 @@ def _asks_to_stop(body: str) -> bool:
 
 
 def compose_batch(
-    words: PullWords, author: tuple[int, str], writers: Collection[int], pull_number: int
+    words: PullWords,
+    author: tuple[int, str],
+    writers: Collection[int],
+    pull_number: int,
+    again: Collection[int] = (),
 ) -> Composed:
     """One message out of what stands there now. `author` is the reviewer's number and name; `writers` are the numbers
-    of the people whose earlier comments in a thread the agent may see.
+    of the people whose earlier comments in a thread the agent may see; `again` are threads that the reviewer opened
+    again.
     """
     mine = {review.review_id for review in words.reviews if review.author_id == author[0]}
-    threads: dict[int, list[Remark]] = {}
-    for remark in words.remarks:
-        fresh = remark.review_id in mine and remark.author_id == author[0]
-        if fresh and remark.root_id not in words.resolved and words_for_agent(remark.body):
-            threads.setdefault(remark.root_id, []).append(remark)
+    threads = _fresh(words, mine, author[0])
+    earlier = {
+        root: _earlier(threads.get(root, ()), words.remarks, root, writers) for root in {*threads, *again}
+    }
+    opened = [root for root in sorted(again) if root not in words.resolved and root not in threads]
+    threads |= {root: [] for root in opened if earlier[root]}
     spoken = [one for one in words.reviews if one.review_id in mine and words_for_agent(one.body)]
     if not threads and not spoken:
         return Composed("")
     said = [words_for_agent(one.body) for one in spoken]
-    texts = {root: _thread(remarks, words.remarks, writers) for root, remarks in threads.items()}
+    texts = {
+        root: _thread(remarks, earlier[root], author[1] if root in again else "")
+        for root, remarks in threads.items()
+    }
     shown = _fitting(texts, MAX_MESSAGE - _FRAME - sum(map(len, said)))
-    left_out = tuple(_batch_thread(root, threads[root]) for root in threads if root not in shown)
+    # One that nothing was added to is known by its last words.
+    held = {root: _batch_thread(root, remarks or earlier[root][-1:]) for root, remarks in threads.items()}
+    left_out = tuple(held[root] for root in threads if root not in shown)
     if not shown and not spoken:
         return Composed("", left_out=left_out)
     parts = [_heading(words.reviews, author[1], pull_number, (len(shown), len(left_out))), *said]
@@ -155,14 +168,37 @@ def compose_batch(
     bodies = [one.body for one in spoken] + [one.body for root in shown for one in threads[root]]
     return Composed(
         cut_text("\n\n".join(parts), MAX_MESSAGE),
-        tuple(_batch_thread(root, threads[root]) for root in shown),
+        tuple(held[root] for root in shown),
         tuple(one.node_id for one in spoken if one.node_id),
         place_of_review(pull_number, spoken[0].review_id)
         if spoken
-        else place_of_remark(pull_number, threads[shown[0]][0].comment_id),
+        else place_of_remark(pull_number, held[shown[0]].comment_ids[0]),
         left_out,
         any(map(_asks_to_stop, bodies)),
     )
+
+
+def _fresh(words: PullWords, review_ids: Collection[int], author_id: int) -> dict[int, list[Remark]]:
+    """What the reviewer says in those reviews, by thread: none of it resolved, all of it words for an agent."""
+    threads: dict[int, list[Remark]] = {}
+    for remark in words.remarks:
+        fresh = remark.review_id in review_ids and remark.author_id == author_id
+        if fresh and remark.root_id not in words.resolved and words_for_agent(remark.body):
+            threads.setdefault(remark.root_id, []).append(remark)
+    return threads
+
+
+def _earlier(
+    fresh: Sequence[Remark], remarks: Sequence[Remark], root_id: int, writers: Collection[int]
+) -> list[Remark]:
+    """What writers said in that thread before the fresh words; all that they said where there are none."""
+    before = fresh[0].comment_id if fresh else None
+    return [
+        remark
+        for remark in remarks
+        if remark.root_id == root_id and remark.author_id in writers and words_for_agent(remark.body)
+        if before is None or remark.comment_id < before
+    ]
 
 
 def place_of_review(pull_number: int, review_id: int) -> str:
@@ -193,30 +229,25 @@ def _fitting(texts: Mapping[int, str], room: int) -> list[int]:
 def _heading(reviews: Sequence[ReviewBody], login: str, pull_number: int, threads: tuple[int, int]) -> str:
     """`threads`: how many are shown, how many were left out."""
     verdicts = dict.fromkeys(_VERDICTS.get(one.state, "commented") for one in reviews)
-    named = ", ".join(verdicts) or "commented"
+    named = ", ".join(verdicts) or "opened again"
     shown, left_out = threads
     count = f" {shown} thread{'s' if shown != 1 else ''} below." if shown else ""
     count += f" {left_out} more left out: too long." if left_out else ""
     return f"Review of pull request #{pull_number} by {sanitize_line(login, 60)}: {named}.{count}"
 
 
-def _thread(remarks: Sequence[Remark], all_remarks: Sequence[Remark], writers: Collection[int]) -> str:
-    first = remarks[0]
+def _thread(remarks: Sequence[Remark], earlier: Sequence[Remark], opened_by: str) -> str:
+    """`opened_by`: the name of whoever opened the thread again, empty for others."""
+    first = (remarks or earlier)[0]
     lines = [first.place]
     if first.diff_hunk:
         hunk = "\n".join(sanitize_text(first.diff_hunk).split("\n")[-MAX_HUNK_LINES:])
         lines.append(fence_around(cut_text(hunk, MAX_HUNK), "diff"))
-    fresh = {remark.comment_id for remark in remarks}
-    earlier = [
-        remark
-        for remark in all_remarks
-        if remark.root_id == first.root_id and remark.comment_id not in fresh
-        if remark.comment_id < first.comment_id and remark.author_id in writers
-    ]
     for remark in earlier:
         said = words_for_agent(remark.body).replace("\n", "\n> ")
-        if said:
-            lines.append(f"Earlier, {sanitize_line(remark.author_login, 60)}:\n> {said}")
+        lines.append(f"Earlier, {sanitize_line(remark.author_login, 60)}:\n> {said}")
+    if opened_by:
+        lines.append(f"{sanitize_line(opened_by, 60)} opened this thread again: it is not dealt with yet.")
     lines += [words_for_agent(remark.body) for remark in remarks]
     return "\n".join(lines)
 
@@ -261,9 +292,29 @@ def answer_marker(batch_id: str, root_id: int) -> str:
     return f"<!-- issuewright:review={batch_id} thread={root_id} -->"
 
 
+_ANSWER = re.compile(r"<!-- issuewright:review=\S+ thread=\d+ -->")
+"""The marker of an answer; not that of one which says that nothing was looked at."""
+
+
 def left_out_marker(batch_id: str, root_id: int) -> str:
     """Of the answer in a thread that was not looked at."""
     return f"<!-- issuewright:review={batch_id} thread={root_id} part=left-out -->"
+
+
+def are_unanswered(
+    words: PullWords, opened: Collection[tuple[int, datetime | None]], our_id: int
+) -> frozenset[int]:
+    """Those of the threads, each with the time when it was opened again (None: not known), in which we have answered
+    nothing since. `our_id`: the number of our own account, since anybody can type a marker.
+    """
+    answered: dict[int, datetime] = {}
+    for remark in words.remarks:
+        at = moment_of(remark.updated_at)
+        if at is not None and remark.author_id == our_id and _ANSWER.match(remark.body):
+            answered[remark.root_id] = max(at, answered.get(remark.root_id, at))
+    return frozenset(
+        root for root, at in opened if at is None or root not in answered or answered[root] <= at
+    )
 
 
 def render_answer(marker: str, root_id: int, came_to: Round, commit_url: str) -> str:

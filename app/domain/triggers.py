@@ -292,7 +292,10 @@ def _decide_thread(happening: Happening, _labels: LabelNames) -> Intent:
     if happening.action == "resolved":
         return Reviewed("resolved")
     if happening.action == "unresolved":
-        return Reviewed("unresolved")
+        if happening.sender_id is None:
+            return Ignored("the person who opened the thread again no longer exists")
+        by_bot = is_bot({happening.sender_type}, happening.sender_login)
+        return Ignored("opened again by a bot") if by_bot else Reviewed("unresolved")
     return Ignored(f"pull_request_review_thread.{happening.action} asks for nothing")
 
 

@@ -78,6 +78,7 @@ class ThreadPart:
 class ThreadEvent:
     thread: ThreadPart
     pull_request: PullPart
+    updated_at: str | None = None
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,11 @@ def _with_review(facts: Happening, detail: ReviewEvent | ReviewCommentEvent | Th
     if isinstance(detail, ThreadEvent):
         first = detail.thread.comments[0] if detail.thread.comments else None
         root_id = (first.in_reply_to_id or first.id) if first else None
-        return replace(facts, thread_root_id=root_id)
+        return replace(
+            facts,
+            thread_root_id=root_id,
+            thread_changed_at=detail.updated_at or detail.pull_request.updated_at,
+        )
     if isinstance(detail, ReviewEvent):
         review = detail.review
         return replace(

@@ -16,8 +16,10 @@ from app.domain.review import (
     ReviewBody,
     Round,
     answer_marker,
+    are_unanswered,
     compose_batch,
     decide_due,
+    left_out_marker,
     render_answer,
     stands_alone,
 )
@@ -87,6 +89,24 @@ def test_words_beside_a_stop_are_kept_and_marked() -> None:
     assert "/agent stop" not in composed.text
     assert composed.stops
     assert composed.place == "pull/7#pullrequestreview-5"
+
+
+@pytest.mark.parametrize(
+    ("author_id", "marker", "second", "left"),
+    [
+        (99, answer_marker("b", 11), 1, ()),
+        (99, answer_marker("b", 11), 0, (11,)),
+        (1, answer_marker("b", 11), 1, (11,)),
+        (99, left_out_marker("b", 11), 1, (11,)),
+    ],
+)
+def test_only_an_answer_of_ours_that_is_younger_deals_with_a_thread_opened_again(
+    author_id: int, marker: str, second: int, left: tuple[int, ...]
+) -> None:
+    at = f"2026-01-01T00:00:0{second}Z"
+    answer = remark(12, f"{marker}\nDone.", root_id=11, author_id=author_id, updated_at=at)
+    assert are_unanswered(words(remark(11), answer), [(11, NOW)], 99) == frozenset(left)
+    assert are_unanswered(words(remark(11), answer), [(11, None)], 99) == {11}
 
 
 def test_one_long_comment_is_cut_and_what_does_not_fit_is_left_out_whole() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.domain.states import SpecState
 from tests.worker.bench import Bench
 from tests.worker.test_life import start
+from tests.worker.test_pause import pause
 from worker.supervise.live_look import LiveLook
 
 
@@ -156,6 +159,35 @@ async def test_head_and_base_changed_without_a_word_then_the_look_at_the_live_st
     assert (spec.head_sha, spec.base_branch) == (pull(bench)["sha"], "next")
     await bench.pass_time(60)
     assert "Somebody else pushed" in bench.status(number)
+
+
+@pytest.mark.parametrize("state", [SpecState.IMPLEMENTING, SpecState.IN_REVIEW, SpecState.PAUSED])
+async def test_look_finds_a_pushed_head_and_its_delivery_comes_late_then_it_is_taken_up_once(
+    bench: Bench, state: SpecState
+) -> None:
+    number = await start(bench)
+    if state is SpecState.IN_REVIEW:
+        await bench.hand_in()
+        await bench.rest()
+    if state is SpecState.PAUSED:
+        await pause(bench, number)
+    bench.new_deliveries()
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"carol.txt": "hers\n"})
+    hers, late = pull(bench)["sha"], bench.new_deliveries()
+    assert "synchronize" in {one["payload"]["action"] for one in late}
+    bench.clock.add(601)
+    if state is SpecState.IMPLEMENTING:
+        await bench.report(1)
+    await LiveLook(bench.parts).look()
+    await bench.rest(listen=False)
+    found = await bench.spec()
+    assert (found.state, found.head_sha, found.branch_told) == (state, hers, 1)
+    await bench.receive(late)
+    await bench.receive(late, "-again")
+    await bench.rest(listen=False)
+    spec = await bench.spec()
+    assert (spec.head_sha, spec.branch_told, spec.branch_seen) == (hers, 1, 1)
+    assert len([note for note in spec.notes if "Somebody else pushed" in note]) == 1
 
 
 async def test_person_makes_a_draft_of_it_again_then_a_later_round_leaves_it_a_draft(bench: Bench) -> None:

@@ -187,6 +187,28 @@ async def test_words_of_someone_without_write_access_never_reach_the_agent(bench
     assert "Also here" not in message.content
 
 
+@pytest.mark.parametrize("how", ["type", "name", "ghost"])
+async def test_reviews_of_bots_and_ghosts_say_nothing(bench: Bench, how: str) -> None:
+    await ready(bench)
+    review(bench, "/agent stop\n\nRename it.", "And this.", event="REQUEST_CHANGES")
+    heard = [one for one in bench.new_deliveries() if one["event"].startswith("pull_request_review")]
+    for one in heard:
+        payload = one["payload"]
+        spoken = payload.get("comment") or payload["review"]
+        if how == "ghost":
+            spoken["user"] = None
+        else:
+            values = {"type": "Bot"} if how == "type" else {"login": "tidy[bot]"}
+            spoken["user"] = payload["sender"] = {**spoken["user"], **values}
+    await bench.receive(heard)
+    await bench.receive(heard, "-again")
+    await bench.rest()
+    await bench.pass_time(60, 30)
+    assert await bench.messages() == []
+    assert reactions_to(bench) == reactions_to(bench, "reviews") == [[]]
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+
+
 async def test_earlier_words_of_writers_in_the_thread_are_shown(bench: Bench) -> None:
     await ready(bench)
     first = single(bench, "Is this right?", by="alice")

@@ -29,6 +29,7 @@ from worker.intake.addressed import owe_help, owe_reply, repo_of
 from worker.intake.base import find_bases
 from worker.intake.commands import Asked, obey_all
 from worker.intake.permission import Permissions
+from worker.intake.threads import look_where_opened_again, note_thread
 from worker.intake.who import asks_us
 from worker.parts import Parts
 from worker.verdict import Verdict
@@ -67,7 +68,7 @@ async def hear_review(
     if spec is None:
         return Verdict("review", "no work of ours here", DeliveryState.IGNORED)
     if intent.change in {"resolved", "unresolved"}:
-        return _note_resolved(parts, happening, spec, intent.change)
+        return await note_thread(parts, permissions, happening, spec)
     reading = await _read(parts, happening, intent, spec)
     if intent.change == "deleted":
         return _note_deleted(reading)
@@ -153,6 +154,7 @@ async def _place(reading: Reading, asked: Asked, verdict: Verdict) -> uuid.UUID 
         changed = (reading.kind, reading.words.comment_id)
         effect = await reviews.owe_another_look(asked.session, heard.batch_id, changed, asked.now)
         verdict.effect_ids += [effect] if effect else []
+        await look_where_opened_again(asked.session, happening, verdict, asked.now)
         return heard.batch_id
     if reading.kind == COMMENT and not words_for_agent(reading.words.body):
         return None
@@ -236,24 +238,7 @@ def _note_deleted(reading: Reading) -> Verdict:
         if batch_id is not None:
             effect = await reviews.owe_another_look(session, batch_id, None, now)
             verdict.effect_ids += [effect] if effect else []
-
-    verdict.writes.append(write)
-    return verdict
-
-
-def _note_resolved(parts: Parts, happening: Happening, spec: Spec, change: str) -> Verdict:
-    """What was not sent yet needs no answer any more; or needs one again, and which batch left it out GitHub tells."""
-    verdict = Verdict("review", change)
-
-    async def write(session: AsyncSession) -> None:
-        await specs.record_fact(session, spec.id, parts.clock())
-        if change == "resolved":
-            batches = await reviews.list_batches_of_thread(session, spec.id, happening.thread_root_id or 0)
-        else:
-            batches = await reviews.list_unsent_batches(session, spec.id)
-        for batch_id in batches:
-            effect = await reviews.owe_another_look(session, batch_id, None, parts.clock())
-            verdict.effect_ids += [effect] if effect else []
+        await look_where_opened_again(session, reading.happening, verdict, now)
 
     verdict.writes.append(write)
     return verdict

@@ -6,7 +6,7 @@ from app.db.models.credential import StoredCredential
 from app.db.models.github import Delivery, Effect, GitHubWrite, HeardComment, Installation, Repository
 from app.db.models.guardian import GuardianTrail, Intervention
 from app.db.models.relay import Relay
-from app.db.models.review import ReviewBatch, ReviewThread, ReviewWord
+from app.db.models.review import ReviewBatch, ReviewThread, ReviewWord, UnresolvedThread
 from app.db.models.sandbox import Artifact, ArtifactChunk, Event, EventText, Message, ModelCall, Sandbox
 from app.db.models.spec import CheckRun, Phase, Spec, Task
 from app.db.models.system import Lock, Operation, Process
@@ -42,3 +42,4 @@ __all__ = [
     "StoredCredential",
     "Task",
 ]
+    "UnresolvedThread",

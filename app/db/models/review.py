@@ -75,3 +75,20 @@ class ReviewThread(Base):
     comment_ids: Mapped[list[int]] = mapped_column(Json)
     """The comments of the batch in it."""
     position: Mapped[int]
+
+
+class UnresolvedThread(Base):
+    """A thread that somebody with write access opened again, newest time only."""
+
+    __tablename__ = "unresolved_thread"
+
+    repo_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    root_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    """The first comment of the thread."""
+    batch_id: Mapped[uuid.UUID | None] = mapped_column(
+        ForeignKey("review_batch.id", ondelete="SET NULL"), index=True
+    )
+    """The batch that takes it up; None when an agent was at it anyway."""
+    unresolved_at: Mapped[datetime | None]
+    """By GitHub's clock, to the second: answers of ours that are younger deal with it. None: whatever was answered."""
+    heard_at: Mapped[datetime]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from simulators.github.clock import iso
 from simulators.github.git import GitError
 from simulators.github.model import Issue, Pull, Repository, Review, ReviewComment, Thread, User
 from simulators.github.platform import Platform
@@ -234,5 +235,6 @@ def set_resolved(platform: Platform, thread: Thread, actor: User, resolved: bool
         "action": "resolved" if resolved else "unresolved",
         "pull_request": pull_simple_json(world, repository, issue, pull),
         "thread": thread_json(world, thread),
+        "updated_at": iso(world.now()),
     }
     platform.emit("pull_request_review_thread", repository, actor, body)
