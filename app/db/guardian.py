@@ -222,5 +222,9 @@ async def list_interventions_between(
     own = [Intervention.sandbox_id == sandbox_id, Intervention.at_seq > after]
     if upto is not None:
         own.append(Intervention.at_seq <= upto)
-    statement = select(Intervention).where(*own).order_by(Intervention.at_seq, Intervention.created_at)
+    statement = (
+        select(Intervention)
+        .where(*own)
+        .order_by(Intervention.at_seq, Intervention.created_at, Intervention.id)
+    )
     return (await session.scalars(statement)).all()

@@ -19,7 +19,7 @@ def as_event(row: Intervention) -> EventItem:
     return EventItem(
         seq=row.at_seq,
         event_type=row.event_type,
-        event_data={"rule": row.rule, "message": row.text, "id": str(row.id)},
+        event_data=dict(row.event_data),
         source="system",
         timestamp=row.created_at,
         received_at=row.created_at,
@@ -32,10 +32,11 @@ async def read_interventions(
     """Those before an event numbered above `wanted.after` and at most `upto` (None: all that are left)."""
     async with database.read() as session:
         rows = await list_interventions_between(session, sandbox_id, wanted.after, upto)
-    return [as_event(row) for row in rows if _is_wanted(row, wanted)]
+    return [as_event(row) for row in rows if is_wanted(row, wanted)]
 
 
-def _is_wanted(row: Intervention, wanted: EventFilter) -> bool:
+def is_wanted(row: Intervention, wanted: EventFilter) -> bool:
+    """By type and time; its place is not looked at."""
     return (
         (not wanted.event_types or row.event_type in wanted.event_types)
         and (wanted.since is None or row.created_at >= wanted.since)

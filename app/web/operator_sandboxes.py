@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import AwareDatetime
 
-from app.db.event_texts import list_texts
-from app.db.events import EventFilter, Stretch, list_events, list_stretch
+from app.db.events import EventFilter, Stretch, list_stretch
 from app.db.messages import NewMessage, record_message
 from app.db.models import Event, Sandbox
 from app.db.operator_views import (
@@ -25,13 +22,13 @@ from app.domain.states import SandboxState
 from app.observability.crashpoints import crashpoint
 from app.web.body import JsonBody, json_body
 from app.web.event_intake import storable
+from app.web.event_pages import WantedEvents, await_page, make_whole
 from app.web.interventions import put_in, read_interventions
 from app.web.operator_auth import (
     OPERATOR_PROBLEMS,
     Cursor,
     IdPath,
     Limit,
-    bad_cursor,
     clean_id,
     place_of,
     require_operator,
@@ -62,9 +59,6 @@ router = APIRouter(
 )
 
 _SILENT_AFTER = timedelta(minutes=2)
-_FULL_BYTES = 10_000_000
-"""Of whole texts in one page."""
-_LOOK_S = 0.5
 
 
 @router.get("/health")
@@ -116,28 +110,6 @@ async def _get_row(parts: Parts, sandbox_id: str) -> SandboxRow:
     return row
 
 
-def event_filter(
-    cursor: Annotated[
-        str | None, Query(pattern="^[0-9]{1,16}$", description="Events after this one.")
-    ] = None,
-    event_type: Annotated[list[str] | None, Query(max_length=50)] = None,
-    since: AwareDatetime | None = None,
-    until: AwareDatetime | None = None,
-) -> EventFilter:
-    """Raises Problem 422."""
-    if any(time is not None and not 1970 < time.year < 9000 for time in (since, until)):
-        raise Problem(422, "`since` and `until` must be real times")
-    if any("\x00" in name or len(name) > 100 for name in event_type or ()):
-        raise Problem(422, "`event_type` is not a name of events")
-    after = int(cursor or 0)
-    if after > 2**53:
-        raise bad_cursor()
-    return EventFilter(after=after, event_types=tuple(event_type or ()), since=since, until=until)
-
-
-WantedEvents = Annotated[EventFilter, Depends(event_filter)]
-
-
 @router.get("/{sandbox_id}/events")
 async def show_events(
     request: Request,
@@ -149,41 +121,11 @@ async def show_events(
     full: Annotated[bool, Query(description="Diffs whole, however long they are.")] = False,
 ) -> Page[EventItem]:
     """Oldest first. With `wait`, `next_cursor` is never null: it leads on to what has not happened yet."""
-    await _get_row(parts, sandbox_id)
-    events = await _await_events(request, parts, sandbox_id, wanted, limit + 1, wait)
-    shown = events[:limit]
-    following = wait > 0 or len(events) > limit
-    position = shown[-1].seq if shown else wanted.after
-    items = [EventItem.of(event) for event in shown]
+    row = await _get_row(parts, sandbox_id)
+    page = await await_page(request, parts, SandboxId(row.sandbox.id), wanted, limit, wait)
     if full:
-        await _make_whole(parts, sandbox_id, items)
-    done = await read_interventions(parts.database, sandbox_id, wanted, position if following else None)
-    whole = put_in(items, [item.seq for item in items], done)
-    return Page(items=whole, next_cursor=str(position) if following else None)
-
-
-async def _make_whole(parts: Parts, sandbox_id: str, items: Sequence[EventItem]) -> None:
-    """Puts whole texts where they were cut, as far as a page may grow."""
-    async with parts.database.read() as session:
-        texts = await list_texts(session, sandbox_id, [item.seq for item in items], _FULL_BYTES)
-    for item in items:
-        item.event_data |= texts.get(item.seq, {})
-
-
-async def _await_events(
-    request: Request, parts: Parts, sandbox_id: str, wanted: EventFilter, limit: int, wait_s: float
-) -> Sequence[Event]:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + wait_s
-    while True:
-        async with parts.database.read() as session:
-            events = await list_events(session, SandboxId(sandbox_id), wanted, limit)
-        left_s = until - loop.time()
-        if events or left_s <= 0 or parts.closing.is_set() or await request.is_disconnected():
-            return events
-        closing = asyncio.ensure_future(parts.closing.wait())
-        await asyncio.wait({closing}, timeout=min(_LOOK_S, left_s))
-        closing.cancel()
+        await make_whole(parts, sandbox_id, page.items)
+    return Page(items=page.items, next_cursor=page.following if wait > 0 or not page.is_last else None)
 
 
 @router.get("/{sandbox_id}/trajectory")

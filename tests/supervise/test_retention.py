@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +17,7 @@ from sqlalchemy import func, select, update
 from app.db.artifacts import record_chunk, record_current, record_upload
 from app.db.event_texts import compress
 from app.db.events import NewEvent, record_events
-from app.db.models import Artifact, Event, EventText, Sandbox, Spec
+from app.db.models import Artifact, Event, EventText, Intervention, Sandbox, Spec
 from app.domain.ids import SandboxId
 from app.domain.states import SandboxState, SpecState
 from app.observability.crashpoints import CrashPointReached, arm
@@ -92,6 +93,35 @@ async def test_work_that_ended_long_ago_is_archived_whole_then_removed(kept: Ben
     assert box.events_removed_at is not None
     kept.clock.add(3600)
     assert await Retention(kept.parts).look() == 0
+
+
+async def intervene(bench: Bench, sandbox_id: str, at_seq: int, event_type: str) -> None:
+    fields = {"rule": "command", "text": "Try something else.", "created_at": bench.clock(), "task_id": None}
+    async with bench.db.write() as session:
+        spec_id = (await session.get_one(Sandbox, sandbox_id)).spec_id
+        session.add(
+            Intervention(
+                id=uuid.uuid4(), sandbox_id=sandbox_id, spec_id=spec_id, at_seq=at_seq, event_type=event_type, **fields
+            )
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 500])
+async def test_what_was_done_about_an_agent_stands_in_its_archive_once_in_its_place(
+    kept: Bench, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "PAGE", page)
+    sandbox_id = await work(kept)
+    await intervene(kept, sandbox_id, 3, "guardian.nudged")
+    await intervene(kept, sandbox_id, 4, "guardian.paused")
+    kept.clock.add(31 * 86_400)
+    assert await Retention(kept.parts).look() == 1
+    events = archived(kept, sandbox_id)[1:]
+    assert [(one["seq"], one["event_type"]) for one in events] == [
+        (1, "agent.started"), (2, "agent.file_edited"), (3, "guardian.nudged"), (3, "agent.completed"),
+        (4, "guardian.paused"),
+    ]  # fmt: skip
+    assert (events[2]["source"], events[2]["event_data"]["message"]) == ("system", "Try something else.")
 
 
 @pytest.mark.parametrize(

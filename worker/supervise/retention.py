@@ -11,7 +11,6 @@ import asyncio
 import gzip
 import json
 import os
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -28,8 +27,9 @@ from app.db.archive import (
 )
 from app.db.event_texts import list_texts
 from app.db.events import EventFilter, list_events
+from app.db.guardian import list_interventions_between
 from app.db.locks import claim_lock, passing_owner
-from app.db.models import Event, Sandbox
+from app.db.models import Event, Intervention, Sandbox
 from app.domain.ids import SandboxId
 from app.observability.crashpoints import crashpoint
 from worker.parts import Parts
@@ -94,19 +94,26 @@ class Retention:
             with gzip.open(file, "wb") as packed:
                 await asyncio.to_thread(packed.write, _line(_sandbox_fields(row)))
                 while True:
-                    events, texts = await self._page(row.id, after)
-                    await asyncio.to_thread(packed.write, b"".join(_event_line(one, texts) for one in events))
-                    if len(events) < PAGE:
+                    lines, last_seq = await self._page(row.id, after)
+                    await asyncio.to_thread(packed.write, b"".join(lines))
+                    if last_seq is None:
                         break
-                    after = events[-1].seq
+                    after = last_seq
             await asyncio.to_thread(_sync, file)
         await asyncio.to_thread(_put_in_place, unfinished, path)
 
-    async def _page(self, sandbox_id: str, after: int) -> tuple[Sequence[Event], dict[int, dict[str, str]]]:
+    async def _page(self, sandbox_id: str, after: int) -> tuple[list[bytes], int | None]:
+        """The lines of the next events, each intervention before the one it stands before; the last one's number, None
+        when no more follow.
+        """
         async with self._parts.db.read() as session:
             events = await list_events(session, SandboxId(sandbox_id), EventFilter(after=after), PAGE)
             texts = await list_texts(session, sandbox_id, [one.seq for one in events], MAX_TEXTS)
-        return events, texts
+            last_seq = None if len(events) < PAGE else events[-1].seq
+            done = await list_interventions_between(session, sandbox_id, after, last_seq)
+        placed = [(one.at_seq, 0, _intervention_line(one)) for one in done]
+        placed += [(one.seq, 1, _event_line(one, texts)) for one in events]
+        return [line for _, _, line in sorted(placed, key=lambda entry: entry[:2])], last_seq
 
     async def _write_transcript(self, row: Sandbox, path: Path) -> None:
         async with self._parts.db.read() as session:
@@ -151,6 +158,16 @@ def _event_line(event: Event, texts: dict[int, dict[str, str]]) -> bytes:
         {
             "seq": event.seq, "event_type": event.event_type, "event_data": data, "source": event.source,
             "timestamp": event.timestamp, "received_at": event.received_at,
+        }
+    )  # fmt: skip
+
+
+def _intervention_line(row: Intervention) -> bytes:
+    """As the operator API shows it among events."""
+    return _line(
+        {
+            "seq": row.at_seq, "event_type": row.event_type, "event_data": row.event_data, "source": "system",
+            "timestamp": row.created_at, "received_at": row.created_at,
         }
     )  # fmt: skip
 

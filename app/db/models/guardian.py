@@ -50,3 +50,8 @@ class Intervention(Base):
         Index("ix_intervention_sandbox_id_at_seq", "sandbox_id", "at_seq"),
         Index("ix_intervention_spec_id_created_at", "spec_id", "created_at"),
     )
+
+    @property
+    def event_data(self) -> dict[str, str]:
+        """What it tells where it stands among events."""
+        return {"rule": self.rule, "message": self.text, "id": str(self.id)}
