@@ -18,16 +18,7 @@ _KEPT_BYTES = 16_000
 async def run_command(command: str, workspace: Path, limit_s: float) -> CommandReport:
     """Runs `command` with sh in the work tree; what it left running is killed when it ends or is cut."""
     started = time.monotonic()
-    process = await asyncio.create_subprocess_exec(
-        "/bin/sh",
-        "-c",
-        command,
-        cwd=workspace,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )
+    process = await _start(command, workspace)
     output = bytearray()
     reading = asyncio.create_task(_keep_end(process, output))
     exit_code: int | None = None
@@ -48,6 +39,30 @@ async def run_command(command: str, workspace: Path, limit_s: float) -> CommandR
         seconds=round(time.monotonic() - started, 3),
         output=output.decode(errors="replace"),
     )
+
+
+async def _start(command: str, workspace: Path) -> asyncio.subprocess.Process:
+    """Cancelled halfway, asyncio would kill the shell alone and wait for its children, who hold its output, to end."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-c",
+            command,
+            cwd=workspace,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError):  # it could not be started
+            process = await starting
+            _kill_group(process.pid)
+            await asyncio.shield(process.wait())
+        raise
 
 
 async def _keep_end(process: asyncio.subprocess.Process, output: bytearray) -> None:
