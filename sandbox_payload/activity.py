@@ -33,7 +33,10 @@ class Activity:
     tools: dict[str, RunningTool] = field(default_factory=dict)
     session_id: str | None = None
     last_text: str = ""
+    cost_before_usd: float = 0.0
+    """What the session had cost in earlier sandboxes."""
     cost_usd: float = 0.0
+    """What it has cost in this one, as the agent's command line reckons."""
     turns_of_model: int = 0
     changed_at: float = field(default_factory=time.monotonic)
 

@@ -15,6 +15,8 @@ class Progress:
     session_id: str | None = None
     round: int = 1
     round_done: bool = False
+    cost_before_usd: float = 0.0
+    """What the session had cost in earlier sandboxes."""
 
     @property
     def begun(self) -> bool:
@@ -24,7 +26,12 @@ class Progress:
 def read_progress(state: Path) -> Progress:
     try:
         found = json.loads((state / "progress.json").read_text())
-        return Progress(found["session_id"], int(found["round"]), bool(found["round_done"]))
+        return Progress(
+            found["session_id"],
+            int(found["round"]),
+            bool(found["round_done"]),
+            float(found["cost_before_usd"]),
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return Progress()
 

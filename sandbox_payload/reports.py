@@ -112,11 +112,13 @@ class Reports:
         activity.busy = False
         activity.tools.clear()
         activity.session_id = message.session_id or activity.session_id
-        activity.cost_usd = message.total_cost_usd or activity.cost_usd
+        if message.total_cost_usd is not None:
+            activity.cost_usd = max(0.0, message.total_cost_usd - activity.cost_before_usd)
         activity.turns_of_model += message.num_turns
         told = dataclasses.asdict(message)
         told["result_subtype"] = told.pop("subtype")
-        self._report(EventType.SYSTEM_MESSAGE, {"subtype": "result", "turn": activity.turn, **told})
+        own = {"subtype": "result", "turn": activity.turn, "cost_usd": activity.cost_usd}
+        self._report(EventType.SYSTEM_MESSAGE, {**told, **own})
 
     def _system(self, message: SystemMessage) -> bool:
         activity, data = self._activity, message.data

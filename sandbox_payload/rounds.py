@@ -125,7 +125,8 @@ class Rounds:
 
     def _tell_end(self, outcome: Outcome, test: CommandReport | None) -> None:
         activity = self._activity
-        record_progress(self._inputs.state, Progress(activity.session_id, activity.round, round_done=True))
+        done = Progress(activity.session_id, activity.round, True, activity.cost_before_usd)
+        record_progress(self._inputs.state, done)
         told = {
             "round": activity.round,
             "reason": outcome.reason,

@@ -111,6 +111,7 @@ class Run:
             open_session, self._inputs, self._progress, lambda kind, data: found.append((kind, data))
         )
         self._activity.session_id = opening.session_id
+        self._activity.cost_before_usd = opening.cost_before_usd
         self._report_start()
         for kind, data in found:
             self._spool.append(kind, data)
@@ -129,9 +130,10 @@ class Run:
             book = AnswerBook(self._activity, self._inputs.state)
             self._handover.answers = book
             own_tools += answer_tool(book)
-        record_progress(
-            self._inputs.state, Progress(opening.session_id, self._activity.round, opening.prompt is None)
+        begun = Progress(
+            opening.session_id, self._activity.round, opening.prompt is None, opening.cost_before_usd
         )
+        record_progress(self._inputs.state, begun)
         options = agent_options(self._inputs, opening, own_tools, self._agent.note_stderr)
         try:
             await self._agent.start(options, self._steering.note_receipt)

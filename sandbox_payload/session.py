@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sandbox_payload.inputs import Inputs
 from sandbox_payload.progress import Progress
 from sandbox_payload.reports import Report
+from sandbox_payload.spending import read_cost_before
 from sandbox_payload.state import config_directory
 from sandbox_payload.transcript import BadTranscript, has_session, restore_transcript
 from sandbox_payload.wire import EventType
@@ -26,6 +27,8 @@ class Opening:
     session_id: str
     resumes: bool
     prompt: str | None
+    cost_before_usd: float = 0.0
+    """What the session had cost before this sandbox."""
 
 
 def open_session(inputs: Inputs, progress: Progress, report: Report) -> Opening:
@@ -34,7 +37,9 @@ def open_session(inputs: Inputs, progress: Progress, report: Report) -> Opening:
     config.mkdir(mode=0o700, parents=True, exist_ok=True)
     if progress.session_id is not None and has_session(config, progress.session_id):
         prompt = None if progress.round_done else _AFTER_A_CRASH
-        return Opening(progress.session_id, resumes=True, prompt=prompt)
+        return Opening(
+            progress.session_id, resumes=True, prompt=prompt, cost_before_usd=progress.cost_before_usd
+        )
     wanted = inputs.brief.resume_session_id
     if wanted is None:
         return Opening(str(uuid.uuid4()), resumes=False, prompt=inputs.prompt)
@@ -46,6 +51,7 @@ def open_session(inputs: Inputs, progress: Progress, report: Report) -> Opening:
         except BadTranscript as error:
             why = f"the transcript can't be read: {error}"
     if has_session(config, wanted):
-        return Opening(wanted, resumes=True, prompt=inputs.prompt)
+        cost_before_usd = read_cost_before(config, wanted)
+        return Opening(wanted, resumes=True, prompt=inputs.prompt, cost_before_usd=cost_before_usd)
     report(EventType.ERROR, {"reason": "session_not_restored", "session_id": wanted, "detail": why})
     return Opening(str(uuid.uuid4()), resumes=False, prompt=inputs.prompt)

@@ -54,7 +54,8 @@ class Turns:
             if isinstance(end, Gone):
                 return judge_gone(end)
             activity = self._agent.activity
-            record_progress(self._inputs.state, Progress(activity.session_id, activity.round))
+            progress = Progress(activity.session_id, activity.round, cost_before_usd=activity.cost_before_usd)
+            record_progress(self._inputs.state, progress)
             await self._checkpoint(deadline)
             outcome = judge_result(end.result, activity.last_text)
             if end.interrupted:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
 
 from app.db.dialect import insert_for
 from app.db.models import Relay, Sandbox
@@ -30,6 +31,13 @@ async def record_relay(session: AsyncSession, sandbox_id: str, now: datetime) ->
         .values(sandbox_id=sandbox_id, owner=None, until_at=now, created_at=now)
         .on_conflict_do_nothing()
     )
+
+
+def find_relayed(session: Session, sandbox_ids: Collection[str]) -> set[str]:
+    """Those of them that can't reach the app."""
+    if not sandbox_ids:
+        return set()
+    return set(session.scalars(select(Relay.sandbox_id).where(Relay.sandbox_id.in_(sandbox_ids))))
 
 
 async def list_uncarried(session: AsyncSession, now: datetime, limit: int) -> Sequence[RelayedSandbox]:

@@ -5,7 +5,7 @@ each (a flush to the disk and a dozen hops to a thread) does not keep up with tw
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,6 +15,8 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlch
 
 from app.db.engine import PlainSession
 from app.db.events import NewEvent, Reported, record_reported
+from app.db.models import Sandbox
+from app.db.relay import find_relayed
 from app.db.sandbox_access import SandboxIdentity, lock_all_live
 from app.db.specs import bump_version
 from app.domain.ids import SandboxId, SpecId
@@ -22,7 +24,7 @@ from app.observability.crashpoints import crashpoint
 from app.observability.logging import get_logger
 from app.queue.jobs import JobName
 from app.web.event_flood import Sifted, sift
-from app.web.event_intake import WEIGHTY, note_progress
+from app.web.event_intake import WEIGHTY, note_progress, note_reported_spending, reported_usd
 
 if TYPE_CHECKING:
     from app.web.parts import Parts
@@ -166,11 +168,13 @@ def _store(
     sifted = {post.sandbox.id: sift(post.events, rows[post.sandbox.id], limit) for post in posts}
     reported = [Reported(rows[box], one.kept, one.passed_seqs) for box, one in sifted.items()]
     fresh = record_reported(session, reported, now)
+    heard = {box: _heard(fresh[box], one, before[box][0]) for box, one in sifted.items()}
+    _note_spending(session, rows, heard)
     outcomes = {}
     for post in posts:
         box, row = post.sandbox.id, rows[post.sandbox.id]
-        known_seq, flooded = before[box]
-        note_progress(row, _heard(fresh[box], sifted[box], known_seq), now)
+        _, flooded = before[box]
+        note_progress(row, heard[box], now)
         weighty = any(event.event_type in WEIGHTY for event in fresh[box])
         version = bump_version(session, post.sandbox.spec_id, now) if weighty else None
         flooding = bool(row.events_passed_over and not flooded)
@@ -178,6 +182,15 @@ def _store(
             row.last_seq, len(fresh[box]), len(sifted[box].passed_over), flooding, version
         )
     return outcomes
+
+
+def _note_spending(
+    session: PlainSession, rows: Mapping[str, Sandbox], heard: Mapping[SandboxId, Sequence[NewEvent]]
+) -> None:
+    """Only where the gateway can't count: of sandboxes that can't reach it."""
+    spent: dict[str, float] = {box: usd for box, events in heard.items() if (usd := reported_usd(events))}
+    for box in find_relayed(session, spent):
+        note_reported_spending(rows[box], spent[box])
 
 
 def _heard(fresh: Sequence[NewEvent], sifted: Sifted, known_seq: int) -> list[NewEvent]:

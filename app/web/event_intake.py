@@ -42,6 +42,11 @@ _ACTIVITY = {
     ),
 }  # fmt: skip
 
+_WITH_COST = frozenset({_E.SYSTEM_MESSAGE, _E.COMPLETED, _E.FAILED})
+"""With `cost_usd`: the ends of turns and of rounds."""
+_MOST_OF_BUDGET = 2
+"""The agent ends at its budget, or one call past it. What says more is made up, and may not use up others' money."""
+
 _batch = TypeAdapter(EventBatch)
 _single = TypeAdapter(Event)
 
@@ -117,6 +122,22 @@ def note_progress(sandbox: Sandbox, events: Sequence[NewEvent], now: datetime) -
         sandbox.updated_at = now
         gap = events[-1].seq > sandbox.last_seq
         sandbox.gap_since_at = (sandbox.gap_since_at or now) if gap else None
+
+
+def reported_usd(events: Sequence[NewEvent]) -> float:
+    """What the agent's own reckoning says that this sandbox has spent so far, the highest of these events; 0 when none
+    says it.
+    """
+    found = [event.event_data.get("cost_usd") for event in events if event.event_type in _WITH_COST]
+    return max((one for one in found if isinstance(one, int | float) and one > 0), default=0.0)
+
+
+def note_reported_spending(sandbox: Sandbox, usd: float) -> None:
+    """Of an agent that asks the model past the gateway. Sums of sums: said again, or counted by the gateway as well, it
+    is counted once.
+    """
+    believed = min(usd, _MOST_OF_BUDGET * sandbox.budget_usd)
+    sandbox.spent_usd = max(sandbox.spent_usd, believed)
 
 
 def _running(heartbeat: dict[str, Any]) -> str | None:

@@ -14,12 +14,14 @@ from pydantic import ValidationError
 
 from app.db.artifacts import CHUNK_BYTES, record_chunk, record_current, record_upload, remove_upload
 from app.db.models import Sandbox
+from app.db.relay import find_relayed
 from app.db.sandbox_access import SandboxIdentity, lock_live
 from app.db.specs import record_fact
 from app.observability.crashpoints import crashpoint
 from app.observability.logging import get_logger
 from app.queue.jobs import JobName
 from app.web.body import Broken, TooLarge, TooSlow, body_problem, declared_length, stream_capped
+from app.web.event_intake import note_reported_spending
 from app.web.parts import Parts, PartsOf
 from app.web.problems import Problem, invalid, problems
 from app.web.sandbox_auth import SandboxOf, ended, throttled
@@ -162,6 +164,9 @@ async def _make_current(parts: Parts, upload: _Upload) -> int | None:
         await record_current(session, upload.sandbox.id, upload.name.value, upload.artifact_id, upload.size)
         if upload.manifest is not None:
             _note_manifest(row, upload.manifest)
+            if await session.run_sync(find_relayed, [row.id]):
+                # With the round, which may be the last thing that is taken in of it.
+                note_reported_spending(row, upload.manifest.cost_usd)
         row.updated_at = now
         if upload.name in _WEIGHTY:
             version = await record_fact(session, upload.sandbox.spec_id, now)

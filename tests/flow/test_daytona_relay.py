@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -48,6 +49,7 @@ def test_labeled_issue_is_built_behind_a_relay_and_a_comment_reaches_the_agent_a
     assert not kit.pull()["draft"]
     assert kit.checks()[kit.pull()["head"]["sha"]] == "success"
     assert "operator" in kit.status(number), "whose model key it was"
+    world.wait(lambda: re.search(r"\$0\.0[1-9]", kit.status(number)), "what it cost, as the agent says")
     world.wait(lambda: not world.daytona.live(), "the end of all machines")
     machines = world.daytona.machines()
     assert [one["labels"].get("link") for one in machines] == [None, "relay"], "one has tried"
