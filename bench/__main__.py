@@ -16,7 +16,7 @@ MEASUREMENTS: Measurements = {
     "receiver": receiver.measure,
     "run": lambda: asyncio.run(run.measure()),
     "planning": lambda: asyncio.run(planning.measure()),
-    "conversation": lambda: asyncio.run(conversation.measure()),
+    "conversation": conversation.measure,
     "supervision": lambda: asyncio.run(supervision.measure()),
     "events": lambda: asyncio.run(events.measure()),
     "sandboxes": sandboxes.measure,

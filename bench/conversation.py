@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -16,10 +15,14 @@ from statistics import median
 from typing import TypeVar
 
 import httpx
+from sqlalchemy import func, select
 
 from app.cli.demo.github import FULL_NAME, PERSON
-from app.cli.demo.stage import Stage, Stagehand
+from app.cli.demo.stage import Place, Stage, Stagehand
+from app.db.engine import Database
+from app.db.models import Delivery, Event
 from bench.figures import Figure
+from tests.servers import find_postgres, new_database
 
 AGENTS = 3
 """Running at the same moment, each in a sandbox of its own."""
@@ -36,20 +39,42 @@ TOOL_S = 300
 Found = TypeVar("Found")
 
 
-async def measure(agents: int = AGENTS, rounds: int = ROUNDS) -> list[Figure]:
-    """Comments to agents at rest, then one stop for each while its tool runs. On SQLite."""
+@dataclass(frozen=True)
+class Watched:
+    """The stage, and a look into its database."""
+
+    stage: Stage
+    database: Database
+
+
+def measure(agents: int = AGENTS, rounds: int = ROUNDS) -> list[Figure]:
+    """Comments to agents at rest, then one stop for each while its tool runs. On SQLite; and on PostgreSQL, where tests
+    are told of a server.
+    """
+    figures = asyncio.run(_measure(None, agents, rounds))
+    if find_postgres():
+        with new_database(durable=True) as url:
+            figures += asyncio.run(_measure(url, agents, rounds))
+    return figures
+
+
+async def _measure(database_url: str | None, agents: int, rounds: int) -> list[Figure]:
     stagehand = Stagehand(idle_s=600)
+    kind = "PostgreSQL" if database_url else "SQLite"
+    database = Database(database_url or f"sqlite+aiosqlite:///{stagehand.home / 'issuewright.db'}")
     try:
-        stage = await stagehand.build("bubblewrap")
-        words_ms = await _words(stage, agents, rounds)
-        stops_s = await _stops(stage, agents)
+        stage = await stagehand.build(Place("bubblewrap"), database_url)
+        watched = Watched(stage, database)
+        words_ms = await _words(watched, agents, rounds)
+        stops_s = await _stops(watched, agents)
     finally:
+        await database.aclose()
         await stagehand.clear(remove=True)
-    with_agents = f", {agents} agents"
+    case = f", {agents} agents, {kind}"
     return [
-        Figure(f"comment received to the model's next request, p50{with_agents}", round(median(words_ms)), "ms", "at most", 150),
-        Figure(f"comment received to the model's next request, p95{with_agents}", percentile_95(words_ms), "ms", "at most", 250),
-        Figure(f"`/agent stop now` received to the tool killed, p95{with_agents}", percentile_95(stops_s, 2), "s", "at most", 1),
+        Figure(f"comment received to the model's next request, p50{case}", round(median(words_ms)), "ms", "at most", 150),
+        Figure(f"comment received to the model's next request, p95{case}", percentile_95(words_ms), "ms", "at most", 250),
+        Figure(f"`/agent stop now` received to the tool killed, p95{case}", percentile_95(stops_s, 2), "s", "at most", 1),
     ]  # fmt: skip
 
 
@@ -58,45 +83,45 @@ def percentile_95(values: Sequence[float], digits: int = 0) -> float:
     return round(sorted(values)[math.ceil(0.95 * len(values)) - 1], digits)
 
 
-async def _words(stage: Stage, agents: int, rounds: int) -> list[float]:
+async def _words(watched: Watched, agents: int, rounds: int) -> list[float]:
     """Milliseconds, each comment after the agents have come to rest again. The first round warms up."""
     # A result without a change would end the work.
     write = {"name": "Bash", "input": {"command": "echo more >> README.md"}}
     first: list[dict[str, object]] = [{"tool_use": [write]}, {"text": "Done."}]
-    await _script(stage, "bench-words", [first] + [[{"text": "Heard."}]] * (rounds + 1))
-    issues = [await _start(stage, "bench-words") for _ in range(agents)]
-    await _until(partial(_count, stage, "agent.waiting", agents), "the agents at rest")
+    await _script(watched.stage, "bench-words", [first] + [[{"text": "Heard."}]] * (rounds + 1))
+    issues = [await _start(watched.stage, "bench-words") for _ in range(agents)]
+    await _until(partial(_count, watched, "agent.waiting", agents), "the agents at rest")
     found: list[float] = []
     for round_ in range(rounds + 1):
         for position, number in enumerate(issues, 1):
             text = f"Word {round_}-{number} of the bench."
-            await _say(stage, number, text)
+            await _say(watched.stage, number, text)
             await asyncio.sleep(UNSEEN_S)
-            took = await _until(partial(_time_to_model, stage, text), f"{text!r} in a request")
+            took = await _until(partial(_time_to_model, watched, text), f"{text!r} in a request")
             found += [took * 1000] if round_ else []
             rests = agents * (round_ + 1) + position
-            await _until(partial(_count, stage, "agent.waiting", rests), "the agent at rest again")
+            await _until(partial(_count, watched, "agent.waiting", rests), "the agent at rest again")
             await asyncio.sleep(BETWEEN_S)
     return found
 
 
-async def _stops(stage: Stage, agents: int) -> list[float]:
+async def _stops(watched: Watched, agents: int) -> list[float]:
     """Seconds, one stop after the other while the other agents work on."""
     found = []
     names = [f"bench-stop-{number}" for number in range(agents)]
     issues = []
     for number, name in enumerate(names):
         command = {"name": "Bash", "input": {"command": f"python3 -c '{_sleep(TOOL_S + number)}'"}}
-        await _script(stage, name, [[{"tool_use": [command]}, {"text": "Done."}]])
-        issues.append(await _start(stage, name))
+        await _script(watched.stage, name, [[{"tool_use": [command]}, {"text": "Done."}]])
+        issues.append(await _start(watched.stage, name))
     for number, issue in enumerate(issues):
         seconds = TOOL_S + number
         await _until(partial(_sleeps, seconds, there=True), "the tool running")
         text = f"/agent stop now\n\nStop {number} of the bench."
-        await _say(stage, issue, text)
+        await _say(watched.stage, issue, text)
         await _until(partial(_sleeps, seconds, there=False), "the tool killed")
         ended = time.time()
-        received = await _until(partial(_received, stage, text), "the stop stored")
+        received = await _until(partial(_received, watched, text), "the stop stored")
         found.append(ended - received)
     return found
 
@@ -137,39 +162,35 @@ async def _sleeps(seconds: int, *, there: bool) -> bool | None:
     return True if _is_asleep(seconds) is there else None
 
 
-async def _time_to_model(stage: Stage, text: str) -> float | None:
+async def _time_to_model(watched: Watched, text: str) -> float | None:
     """Seconds from the delivery stored to the first request that has the text, both by this machine's clock."""
     async with httpx.AsyncClient(trust_env=False) as client:
-        answer = await client.get(f"{stage.model_url}/_sim/requests", params={"scenario": "bench-words"})
+        answer = await client.get(
+            f"{watched.stage.model_url}/_sim/requests", params={"scenario": "bench-words"}
+        )
     asked = [one["at"] for one in answer.json()["requests"] if text in json.dumps(one["body"])]
-    received = await _received(stage, text)
+    received = await _received(watched, text)
     if not asked or received is None:
         await asyncio.sleep(0.5)  # looking is work, too
         return None
     return datetime.fromisoformat(min(asked)).timestamp() - received
 
 
-async def _received(stage: Stage, text: str) -> float | None:
+async def _received(watched: Watched, text: str) -> float | None:
     """When the comment's delivery came in, in seconds since 1970."""
-    rows = _rows(stage, "select received_at, body from delivery where event = 'issue_comment'")
+    query = select(Delivery.received_at, Delivery.body).where(Delivery.event == "issue_comment")
     quoted = json.dumps(text)[1:-1].encode()
-    times = [
-        datetime.fromisoformat(str(at)).timestamp()
-        for at, body in rows
-        if isinstance(body, bytes) and quoted in body
-    ]
-    return min(times, default=None)
+    async with watched.database.read() as session:
+        rows = (await session.execute(query)).all()
+    return min((at.timestamp() for at, body in rows if quoted in body), default=None)
 
 
-async def _count(stage: Stage, event_type: str, wanted: int) -> bool | None:
-    rows = _rows(stage, "select count(*) from event where event_type = ?", event_type)
+async def _count(watched: Watched, event_type: str, wanted: int) -> bool | None:
+    query = select(func.count()).select_from(Event).where(Event.event_type == event_type)
+    async with watched.database.read() as session:
+        found = await session.scalar(query)
     await asyncio.sleep(0.2)
-    return True if int(str(rows[0][0])) >= wanted else None
-
-
-def _rows(stage: Stage, query: str, *values: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(f"file:{stage.home / 'issuewright.db'}?mode=ro", uri=True)) as connection:
-        return list(connection.execute(query, values))
+    return True if found is not None and found >= wanted else None
 
 
 def _sleep(seconds: int) -> str:

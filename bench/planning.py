@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.cli.demo.stage import Stage, Stagehand
+from app.cli.demo.stage import Place, Stage, Stagehand
 from app.db.engine import Database
 from app.db.models import Spec
 from app.db.phases import NewTask, record_tasks
@@ -43,7 +43,7 @@ async def measure(rounds: int = ROUNDS) -> list[Figure]:
 async def _phase_seconds() -> float:
     stagehand = Stagehand(idle_s=1)
     try:
-        stage = await stagehand.build("bubblewrap")
+        stage = await stagehand.build(Place("bubblewrap"))
         issue = int((await stage.github.open_issue())["number"])
         await stage.github.label(issue, "agent")
         phases = await stage.wait_for(lambda: _phases(stage), "the plan", WAIT_S)

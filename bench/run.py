@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from signal import SIGTERM
 
-from app.cli.demo.stage import Stage, Stagehand
+from app.cli.demo.stage import Place, Stage, Stagehand
 from app.queue.child import Child, Command
 from app.settings import child_environment
 from bench.figures import Figure, middle
@@ -29,7 +29,7 @@ async def measure(runs: int = RUNS) -> list[Figure]:
     """The first run warms up and is counted for its writes; the others take turns with the SDK alone."""
     stagehand = Stagehand(idle_s=1)
     try:
-        stage = await stagehand.build("bubblewrap")
+        stage = await stagehand.build(Place("bubblewrap"))
         await _run(stage, 1)
         writes = await stage.github.count_writes()
         ours: list[float] = []

@@ -41,7 +41,7 @@ def measure(sandboxes: int = SANDBOXES, seconds: int = SECONDS) -> list[Figure]:
     """On SQLite; and on PostgreSQL, where tests are told of a server."""
     figures = _measure("SQLite", None, sandboxes, seconds)
     if find_postgres():
-        with new_database() as url:
+        with new_database(durable=True) as url:
             figures += _measure("PostgreSQL", url, sandboxes, seconds)
     return figures
 

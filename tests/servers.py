@@ -40,13 +40,14 @@ def find_redis() -> str | None:
 
 
 @contextmanager
-def new_database() -> Iterator[str]:
+def new_database(*, durable: bool = False) -> Iterator[str]:
     """The URL of an empty database. It goes at the end, whoever uses it; that takes a second (a checkpoint)."""
     server, name = str(find_postgres()), f"iw_{uuid.uuid4().hex[:12]}"
     execute(server, f"create database {name}")
     try:
         # No test cuts the server's power; waiting for the disk at each commit takes longer than everything else.
-        execute(server, f"alter database {name} set synchronous_commit = off")
+        if not durable:
+            execute(server, f"alter database {name} set synchronous_commit = off")
         yield server.rpartition("/")[0] + f"/{name}"
     finally:
         execute(server, f"drop database {name} with (force)")

@@ -18,13 +18,13 @@ class Doorbell(Protocol):
 class Bell(Protocol):
     """Wakes polls that wait for messages of one sandbox."""
 
-    async def ring(self, sandbox_id: str) -> None:
+    async def ring(self, sandbox_id: str, /) -> None:
         """Never raises."""
 
     def mark(self) -> int:
         """Taken before a look at the database: `wait(since=mark)` then misses no ring in between."""
 
-    async def wait(self, sandbox_id: str, timeout_s: float, since: int | None = None) -> bool:
+    async def wait(self, sandbox_id: str, /, timeout_s: float, since: int | None = None) -> bool:
         """True when it rang within `timeout_s`, False otherwise, earlier while Redis is away. Never raises."""
 
 

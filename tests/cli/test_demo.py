@@ -61,6 +61,36 @@ def test_demo_turns_an_issue_into_a_pull_request_whose_code_computes(
     assert processes_below(home) == []
 
 
+@pytest.mark.needs_bubblewrap  # closes the machines' network
+def test_demo_behind_a_relay_ends_as_the_others_do(issuewright: Issuewright, home: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "demo", "--sandbox", "daytona", "--link", "relay", "--json"],
+        env=issuewright.environment(TMPDIR=str(home)),
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        out, err = running.communicate(timeout=240)
+    told = json.loads(out)
+    assert running.returncode == 0, told
+    assert (told["ok"], told["result"]) == (True, "126410606437752")
+    assert "(Issuewright, daytona sandbox behind a relay)" in err
+    assert list(home.glob("issuewright-demo-*")) == []
+    assert processes_below(home) == []
+
+
+@pytest.mark.parametrize("more", [(), ("--sandbox", "process"), ("--sandbox", "bubblewrap")])
+def test_demo_is_given_a_link_without_daytona_then_it_says_so_and_starts_nothing(
+    issuewright: Issuewright, home: Path, more: tuple[str, ...]
+) -> None:
+    answer = issuewright.run("demo", "--link", "relay", *more)
+    assert answer.code == 2
+    assert "--link" in answer.err
+    assert "--sandbox daytona" in answer.err
+    assert answer.out == ""
+
+
 def test_demo_interrupted_leaves_nothing_behind(issuewright: Issuewright, home: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "demo"],

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.cli.demo.narrator import Narrator
-from app.cli.demo.stage import Stage, Stagehand
+from app.cli.demo.stage import Place, Stage, Stagehand
 from app.cli.demo.story import Outcome, Story
 from app.cli.show import show_json
 from app.domain.errors import IssuewrightError
@@ -25,14 +25,14 @@ SHORT_IDLE_S = 1
 """Nobody will send a message to a demo that is about to end."""
 
 
-async def run_demo(sandbox: str, *, as_json: bool, keep: bool) -> int:
+async def run_demo(place: Place, *, as_json: bool, keep: bool) -> int:
     """The exit code. Everything that was started has ended when it returns."""
     started = time.monotonic()
     narrator = Narrator(sys.stderr if as_json else sys.stdout)
     narrator.say("Issuewright demo: a labeled issue becomes a pull request, all on this machine")
     narrator.say()
     stagehand = Stagehand(idle_s=KEPT_IDLE_S if keep else SHORT_IDLE_S)
-    telling = asyncio.create_task(_tell(stagehand, narrator, sandbox))
+    telling = asyncio.create_task(_tell(stagehand, narrator, place))
     _cancel_on_signals(telling)
     failed = True
     try:
@@ -60,27 +60,27 @@ async def run_demo(sandbox: str, *, as_json: bool, keep: bool) -> int:
     return 0
 
 
-async def _tell(stagehand: Stagehand, narrator: Narrator, sandbox: str) -> tuple[Stage, Outcome]:
+async def _tell(stagehand: Stagehand, narrator: Narrator, place: Place) -> tuple[Stage, Outcome]:
     async with asyncio.timeout(DEADLINE_S):
-        usable = await _find_usable(sandbox, stagehand.home, narrator)
+        usable = await _find_usable(place, stagehand.home, narrator)
         return await Story(stagehand, narrator).tell(usable)
 
 
-async def _find_usable(sandbox: str, home: Path, narrator: Narrator) -> str:
+async def _find_usable(place: Place, home: Path, narrator: Narrator) -> Place:
     """Where bubblewrap can't run, `process` will do for a scripted agent; said, never silent."""
-    if sandbox == "daytona":
+    if place.sandbox == "daytona":
         await asyncio.to_thread(load_sdk)  # missing: said before anything starts
-    if sandbox != "bubblewrap":
-        return sandbox
+    if place.sandbox != "bubblewrap":
+        return place
     probe = await BubblewrapSandboxes(LocalHost(home, gateway_dir(home))).probe()
     if probe.ok:
-        return sandbox
+        return place
     narrator.say(f"No isolated sandbox on this machine: {probe.detail}.")
     narrator.say(
         "The demo's agent is scripted, so it works in a plain process instead. `issuewright up` would refuse."
     )
     narrator.say()
-    return "process"
+    return Place("process")
 
 
 def _cancel_on_signals(task: asyncio.Task[tuple[Stage, Outcome]]) -> None:

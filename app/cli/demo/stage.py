@@ -33,12 +33,23 @@ _OWN_NAMES = ("DATABASE_URL", "REDIS_URL", "HOST", "PORT", "PUBLIC_URL", "API_TO
 Found = TypeVar("Found")
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where agents work: the provider, and for a remote one how its sandboxes and the app talk (None: as they find)."""
+
+    sandbox: str
+    link: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.sandbox} sandbox" + (" behind a relay" if self.link == "relay" else "")
+
+
 @dataclass
 class Stage:
     """`home` holds all state and the logs of every process. Times are `time.monotonic()` seconds."""
 
     home: Path
-    sandbox: str
+    place: Place
     github: Simulated
     model_url: str
     app_url: str
@@ -83,8 +94,10 @@ class Stagehand:
         self._clients: list[httpx.AsyncClient | Simulated] = []
         self._logs: list[IO[bytes]] = []
 
-    async def build(self, sandbox: str) -> Stage:
-        """Everything up and the App installed. Raises IssuewrightError; call `clear` in any case."""
+    async def build(self, place: Place, database_url: str | None = None) -> Stage:
+        """Everything up and the App installed; without a `database_url` on SQLite. Raises IssuewrightError; call `clear`
+        in any case.
+        """
         (self.home / "logs").mkdir(mode=0o700)
         model_key = f"demo-{secrets.token_hex(16)}"
         github_url, model_url = await asyncio.gather(
@@ -98,20 +111,22 @@ class Stagehand:
         made = await github.create_world(f"{app_url}/webhooks/github", secret)
         token = secrets.token_hex(16)
         environment = self._environment(made, github_url, app_url) | {
-            "SANDBOX_PROVIDER": sandbox,
+            "SANDBOX_PROVIDER": place.sandbox,
             "GITHUB_WEBHOOK_SECRET": secret,
             "API_TOKEN": token,
             "ANTHROPIC_API_KEY": model_key,
             "ANTHROPIC_BASE_URL": model_url,
         }
-        if sandbox == DaytonaSandboxes.kind:
-            environment |= await self._start_daytona()
+        if database_url is not None:
+            environment["DATABASE_URL"] = database_url
+        if place.sandbox == DaytonaSandboxes.kind:
+            environment |= await self._start_daytona(place, model_url)
         up = await self._start("up", ["app", "up"], environment, grace_s=UP_GRACE_S)
         client = httpx.AsyncClient(
             base_url=app_url, headers={"Authorization": f"Bearer {token}"}, timeout=10, trust_env=False
         )
         self._clients.append(client)
-        stage = Stage(self.home, sandbox, github, model_url, app_url, client, up)
+        stage = Stage(self.home, place, github, model_url, app_url, client, up)
         await stage.wait_for(lambda: _ready(client), "the start", START_TIMEOUT_S)
         await github.install(int(made["id"]))
         return stage
@@ -145,12 +160,23 @@ class Stagehand:
             "LOG_FORMAT": "json",
         }
 
-    async def _start_daytona(self) -> dict[str, str]:
-        """A simulated Daytona, and the settings that name it."""
+    async def _start_daytona(self, place: Place, model_url: str) -> dict[str, str]:
+        """A simulated Daytona, and the settings that name it. Behind a relay its machines reach the model and nothing
+        else, with this demo's own key for it.
+        """
         key = f"demo-{secrets.token_hex(16)}"
         options = ("--api-key", key, "--image-version", IMAGE_VERSION, "--dir", str(self.home / "daytona"))
         url = await self._start_simulator("daytona", *options)
-        return {"DAYTONA_API_KEY": key, "DAYTONA_API_URL": f"{url}/api", "DAYTONA_TARGET": "local"}
+        settings = {"DAYTONA_API_KEY": key, "DAYTONA_API_URL": f"{url}/api", "DAYTONA_TARGET": "local"}
+        if place.link is not None:
+            settings["SANDBOX_LINK"] = place.link
+        if place.link == "relay":
+            network = {"tier": 1, "open_ports": [httpx.URL(model_url).port]}
+            async with httpx.AsyncClient(trust_env=False) as client:
+                answer = await client.post(f"{url}/_sim/tier/set", json=network)
+            answer.raise_for_status()
+            settings["MODEL_KEY_IN_SANDBOX"] = "true"
+        return settings
 
     async def _start_simulator(self, name: str, *options: str) -> str:
         ready = self.home / f"{name}.ready"

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.cli.demo.github import Simulated
 from app.cli.demo.narrator import Narrator
-from app.cli.demo.stage import Stage, Stagehand
+from app.cli.demo.stage import Place, Stage, Stagehand
 from app.cli.demo.verify import K, N, Verified, verify_branch
 from app.cli.event_lines import say
 from app.domain.errors import IssuewrightError
@@ -63,11 +63,11 @@ class Story:
         self._stagehand = stagehand
         self._narrator = narrator
 
-    async def tell(self, sandbox: str) -> tuple[Stage, Outcome]:
+    async def tell(self, place: Place) -> tuple[Stage, Outcome]:
         with self._narrator.step(1, "Start GitHub, model, web, worker, Redis"):
-            stage = await self._stagehand.build(sandbox)
+            stage = await self._stagehand.build(place)
             self._narrator.note(f"{stage.github.url}  (simulated GitHub)")
-            self._narrator.note(f"{stage.app_url}  (Issuewright, {stage.sandbox} sandbox)")
+            self._narrator.note(f"{stage.app_url}  (Issuewright, {stage.place})")
         with self._narrator.step(2, f"Open an issue and label it {LABEL}"):
             issue = await stage.github.open_issue()
             self._narrator.note(str(issue["html_url"]))
