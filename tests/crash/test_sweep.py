@@ -129,8 +129,8 @@ def test_worker_killed_while_it_makes_labels_and_refuses_a_stranger(
     world.wait(lambda: len(kit.labels_made()) == 4, "the labels")
     number = kit.start("edit_readme", label_by="bob")
     world.wait(lambda: kit.comments(number), "the notice")
+    world.wait(lambda: world.crashed() == set(points), "each death")
     settled_s = settle(world, kit)
-    assert world.crashed() == set(points)
     assert len(kit.comments(number)) == 1
     assert kit.pulls() == []
     note_all(request, points, settled_s)
