@@ -48,6 +48,22 @@ def read_text(path: Path) -> str | None:
         raise SettingsError(f"{path}: can't be read ({error.strerror})") from None
 
 
+def read_pem(name: str, value: str) -> str:
+    """PEM text, from the file that `value` names where it is no such text itself. Raises SettingsError when that file
+    can't be read.
+    """
+    if value.startswith("-----BEGIN"):
+        return value.replace("\\n", "\n")
+    try:
+        return Path(value).expanduser().read_text()
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not readable as text"
+        raise SettingsError(
+            f"{name}: no PEM text, and as a path it can't be read ({reason}); "
+            "give the PEM text or the path of the .pem file"
+        ) from None
+
+
 def describe_unknown(name: str, known: frozenset[str]) -> str:
     """One line for a key that is no setting, with the one that was meant where only its case differs."""
     if name.lower() in known:

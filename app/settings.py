@@ -23,7 +23,7 @@ from pydantic_settings import (
 
 from app.domain.errors import SettingsError
 from app.domain.model_price import ModelPrice, parse_model_prices
-from app.setting_files import describe_unknown, has_usable_port, read_text, read_yaml, words
+from app.setting_files import describe_unknown, has_usable_port, read_pem, read_text, read_yaml, words
 
 DEFAULT_YAML = "issuewright.yaml"
 REGISTERED_FILE = "github-app.yaml"
@@ -133,6 +133,12 @@ class Settings(BaseSettings):
     """What the sandboxes that one repository starts on one day (UTC) may spend, in USD; further work waits for the next day. Unset: no limit."""
     max_sandboxes: int = Field(default=20, ge=1, le=100_000)
     """Sandboxes at once, of all repositories together; further work waits its turn, repository by repository."""
+    guardian_model: str | None = None
+    """A model that is asked now and then whether an agent works on its task, and may remind it. Unset: none is asked."""
+    guardian_model_every: int = Field(default=25, ge=5, le=10_000)
+    """Calls of tools by an agent after which GUARDIAN_MODEL is asked about it (again)."""
+    guardian_model_budget_usd: float = Field(default=0.5, gt=0, le=100_000)
+    """What asking GUARDIAN_MODEL may cost for one issue, in USD. It is paid out of the budgets of the sandboxes."""
     sandbox_memory_max_gb: int | None = Field(default=None, ge=1, le=1024)
     """Up to this, a sandbox that ran out of memory is started again with twice as much. Unset: SANDBOX_MEMORY_GB."""
     sandbox_silent_s: int = Field(default=120, ge=60, le=WEEK_S)
@@ -276,19 +282,7 @@ class Settings(BaseSettings):
         """
         if self.github_app_private_key is None:
             return None
-        value = self.github_app_private_key.get_secret_value().strip()
-        if value.startswith("-----BEGIN"):
-            return value.replace("\\n", "\n")
-        try:
-            return Path(value).expanduser().read_text()
-        except (OSError, UnicodeDecodeError, ValueError) as error:
-            reason = (
-                error.strerror if isinstance(error, OSError) and error.strerror else "not readable as text"
-            )
-            raise SettingsError(
-                f"GITHUB_APP_PRIVATE_KEY: no PEM text, and as a path it can't be read ({reason}); "
-                "give the PEM text or the path of the .pem file"
-            ) from None
+        return read_pem("GITHUB_APP_PRIVATE_KEY", self.github_app_private_key.get_secret_value().strip())
 
     @property
     def database(self) -> str:

@@ -23,6 +23,7 @@ from app.db.processes import forget_processes, record_beat
 from app.db.relay import RelayedSandbox
 from app.domain.errors import OutsideError
 from app.domain.labels import LabelNames
+from app.domain.model_price import price_of
 from app.domain.remote import RelayFiles
 from app.domain.supervision import Thresholds
 from app.domain.supply import Supply
@@ -42,7 +43,7 @@ from worker.effects import Effects
 from worker.engine import Engine
 from worker.flow.order import sandbox_token
 from worker.intake import Intake
-from worker.parts import Limits, ModelKeys, Parts
+from worker.parts import Limits, ModelKeys, Parts, VerdictRules
 from worker.supervise.app_door import AppDoor
 from worker.supervise.carrier import Carrier
 from worker.supervise.conductor import Conductor
@@ -55,6 +56,7 @@ from worker.supervise.retention import Retention
 from worker.supervise.sandboxes import SandboxRounds
 from worker.supervise.sweep import SLOTS, Sweep
 from worker.supervise.takeover import make_worker_id, release_dead_holders
+from worker.supervise.verdicts import Verdicts
 from worker.wind_down import wind_down
 
 log = structlog.get_logger("worker.main")
@@ -105,6 +107,7 @@ def make_parts(settings: Settings) -> Parts:
         token_key=sandbox_token_key(pem),
         model_ready=bool(model_key or settings.daytona_model_secret) or not is_default_upstream,
         model_keys=_model_keys(settings, cipher) if settings.provider == "daytona" else None,
+        verdict_rules=_verdict_rules(settings, cipher),
         secrets=tuple(filter(None, (model_key, *(one.decode() for one in settings.webhook_secrets)))),
         lease=timedelta(seconds=settings.lease_s),
         keep_events=timedelta(days=settings.retention_days) if settings.retention_days else None,
@@ -118,6 +121,21 @@ def _model_keys(settings: Settings, cipher: Cipher) -> ModelKeys:
         base_url=settings.anthropic_base_url,
         operators=key.get_secret_value() if key else "",
         may_enter=settings.model_key_in_sandbox,
+    )
+
+
+def _verdict_rules(settings: Settings, cipher: Cipher) -> VerdictRules | None:
+    if not settings.guardian_model:
+        return None
+    key = settings.anthropic_api_key
+    return VerdictRules(
+        model=settings.guardian_model,
+        price=price_of(settings.guardian_model, settings.prices),
+        every=settings.guardian_model_every,
+        budget_usd=settings.guardian_model_budget_usd,
+        cipher=cipher,
+        base_url=settings.anthropic_base_url,
+        operators=key.get_secret_value() if key else "",
     )
 
 
@@ -182,6 +200,8 @@ class WorkerProcess:
             self._look_back(),
             self._guard(),
         ]
+        if self._parts.verdict_rules is not None:
+            jobs.append(self._ask_model(self._parts.verdict_rules))
         if isinstance(self._parts.sandboxes, RelayFiles):
             jobs.append(self._carry(self._parts.sandboxes))
         if self._redis_url is not None:
@@ -278,6 +298,19 @@ class WorkerProcess:
                 await guardian.look()
             except (SQLAlchemyError, OSError) as error:
                 log.warning("guardian.failed", error=type(error).__name__)
+
+    async def _ask_model(self, rules: VerdictRules) -> None:
+        """Beside the guardian, which does not wait for a model."""
+        verdicts = Verdicts(self._parts, rules)
+        try:
+            while True:
+                await asyncio.sleep(GUARD_S)
+                try:
+                    await verdicts.look()
+                except (SQLAlchemyError, OSError) as error:
+                    log.warning("verdicts.failed", error=type(error).__name__)
+        finally:
+            await verdicts.aclose()
 
     async def _carry(self, files: RelayFiles) -> None:
         """For sandboxes that can't reach the app."""

@@ -12,6 +12,7 @@ from app.db.cipher import Cipher
 from app.db.engine import Database
 from app.db.specs import LEASE
 from app.domain.labels import LabelNames
+from app.domain.model_price import ModelPrice
 from app.domain.ports import GitHub, Identity, Sandboxes
 from app.domain.repo_settings import OperatorLimits
 from app.domain.supervision import Thresholds
@@ -21,7 +22,7 @@ from app.domain.supply import Supply
 class Ring(Protocol):
     """Wakes the poll of a sandbox for its messages. May be lost: polls look by themselves too."""
 
-    async def __call__(self, sandbox_id: str) -> None: ...
+    async def __call__(self, sandbox_id: str, /) -> None: ...
 
 
 async def ring_nobody(sandbox_id: str) -> None:
@@ -79,6 +80,21 @@ class ModelKeys:
 
 
 @dataclass(frozen=True)
+class VerdictRules:
+    """How a model is asked about running agents: which, after how many calls of tools (`every`), and what all of it may
+    cost for one spec. `base_url` and `operators` (key): the operator's, "" when there is none.
+    """
+
+    model: str
+    price: ModelPrice
+    every: int
+    budget_usd: float
+    cipher: Cipher
+    base_url: str
+    operators: str = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Parts:
     db: Database
     github: GitHub
@@ -100,6 +116,8 @@ class Parts:
     """Exact secrets of ours that must never leave, for the scan of results."""
     model_keys: ModelKeys | None = None
     """None where every sandbox reaches the gateway."""
+    verdict_rules: VerdictRules | None = None
+    """None where no model is asked about agents."""
     ring: Ring = ring_nobody
     keep_events: timedelta | None = None
     """How long after a spec's end its events stay in the database; None: for ever."""

@@ -12,7 +12,7 @@ from sqlalchemy import Text, and_, bindparam, cast, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
-from app.db.models import Event, GuardianTrail, Intervention, Sandbox, Spec, Task
+from app.db.models import Event, GuardianTrail, GuardianVerdict, Intervention, Sandbox, Spec, Task
 from app.db.sandbox_access import lock_live
 from app.domain.guardian import NUDGED, READ, Finding, Rule
 from app.domain.states import SandboxState, SpecState
@@ -39,9 +39,20 @@ class News:
     spec_state: SpecState
     detail: Mapping[str, Any]
     """The task's item of the plan; empty for a quick one and for planning."""
+    advice: Advice | None = None
 
 
-def _is_at_work() -> tuple[Any, ...]:
+@dataclass(frozen=True)
+class Advice:
+    """What a model, asked in `call_id` about the events up to `seq`, wants to be said to the agent."""
+
+    call_id: str
+    seq: int
+    text: str
+    advised_at: datetime
+
+
+def is_at_work() -> tuple[Any, ...]:
     """Nobody is waited for: neither a person nor the end of the sandbox. Needs `sandbox` joined with `spec`."""
     return (
         Sandbox.removed_at.is_(None),
@@ -63,12 +74,14 @@ async def list_news(session: AsyncSession, limit: int) -> list[News]:
         select(
             Sandbox.id, Sandbox.spec_id, Sandbox.task_id, Sandbox.last_seq, seen.label("seen_seq"),
             GuardianTrail.trail, GuardianTrail.nudged_at, Sandbox.budget_usd, Sandbox.spent_usd,
-            Spec.state.label("spec_state"), Task.detail,
+            Spec.state.label("spec_state"), Task.detail, GuardianVerdict.call_id, GuardianVerdict.asked_seq,
+            GuardianVerdict.advice, GuardianVerdict.advised_at,
         )
         .join(Spec, Spec.id == Sandbox.spec_id)
         .outerjoin(Task, Task.id == Sandbox.task_id)
         .outerjoin(GuardianTrail, GuardianTrail.sandbox_id == Sandbox.id)
-        .where(*_is_at_work(), Sandbox.last_seq > seen)
+        .outerjoin(GuardianVerdict, and_(GuardianVerdict.sandbox_id == Sandbox.id, GuardianVerdict.advice != ""))
+        .where(*is_at_work(), Sandbox.last_seq > seen)
         .order_by(func.coalesce(GuardianTrail.updated_at, Sandbox.created_at))
         .limit(limit)
     )  # fmt: skip
@@ -77,6 +90,7 @@ async def list_news(session: AsyncSession, limit: int) -> list[News]:
         News(
             row.id, row.spec_id, row.task_id, row.last_seq, row.seen_seq, row.trail or {}, row.nudged_at,
             row.budget_usd, row.spent_usd, row.spec_state, row.detail or {},
+            Advice(row.call_id, row.asked_seq, row.advice, row.advised_at) if row.advice else None,
         )
         for row in rows
     ]  # fmt: skip
@@ -155,7 +169,7 @@ async def lock_at_work(session: AsyncSession, sandbox_id: str) -> Spec | None:
     statement = (
         select(Spec)
         .join(Sandbox, Sandbox.spec_id == Spec.id)
-        .where(Sandbox.id == sandbox_id, *_is_at_work())
+        .where(Sandbox.id == sandbox_id, *is_at_work())
         .execution_options(populate_existing=True)
     )
     found: Spec | None = await session.scalar(statement)

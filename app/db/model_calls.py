@@ -1,4 +1,4 @@
-"""What sandboxes spend on the model: reserved before a call, settled after it."""
+"""What sandboxes, and the guardian for them, spend on the model: reserved before a call, settled after it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import case, insert, select, update
+from sqlalchemy import case, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import ModelCall, Sandbox
 from app.domain.ids import SandboxId
 from app.domain.states import SANDBOX_LIVE
+
+AGENT, GUARDIAN = "agent", "guardian"
+"""Who asks the model with a sandbox's money."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,13 @@ class Settlement:
 
 
 async def record_reservation(
-    session: AsyncSession, sandbox_id: SandboxId, model: str, amount_usd: float, now: datetime
+    session: AsyncSession,
+    sandbox_id: SandboxId,
+    model: str,
+    amount_usd: float,
+    now: datetime,
+    *,
+    asked_by: str = AGENT,
 ) -> str | None:
     """Take `amount_usd` out of what remains; the call's id. None when it does not fit or the sandbox has ended.
 
@@ -48,7 +57,12 @@ async def record_reservation(
     call_id = f"call_{secrets.token_hex(12)}"
     await session.execute(
         insert(ModelCall).values(
-            id=call_id, sandbox_id=sandbox_id, model=model, reserved_usd=amount_usd, started_at=now
+            id=call_id,
+            sandbox_id=sandbox_id,
+            model=model,
+            reserved_usd=amount_usd,
+            asked_by=asked_by,
+            started_at=now,
         )
     )
     return call_id
@@ -89,6 +103,16 @@ async def record_settlement(
         .execution_options(synchronize_session=False)
     )
     return True
+
+
+async def get_guardian_usd(session: AsyncSession, spec_id: str) -> float:
+    """What the guardian's calls about the agents of a spec have cost, with what those under way may cost."""
+    statement = (
+        select(func.coalesce(func.sum(func.coalesce(ModelCall.cost_usd, ModelCall.reserved_usd)), 0.0))
+        .join(Sandbox, Sandbox.id == ModelCall.sandbox_id)
+        .where(Sandbox.spec_id == spec_id, ModelCall.asked_by == GUARDIAN)
+    )
+    return float((await session.execute(statement)).scalar_one())
 
 
 async def list_unsettled(

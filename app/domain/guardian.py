@@ -73,6 +73,8 @@ class Rule(StrEnum):
     NO_CHANGE = "no_change"
     OUTSIDE = "outside"
     BUDGET = "budget"
+    VERDICT = "verdict"
+    """A model that was asked says that the agent needs steering."""
 
 
 WARNINGS = frozenset({Rule.OUTSIDE, Rule.BUDGET})
@@ -81,7 +83,9 @@ WARNINGS = frozenset({Rule.OUTSIDE, Rule.BUDGET})
 
 @dataclass(frozen=True)
 class Finding:
-    """`seq`: the event that it was seen at; `detail` quotes the agent, in one short line, or is empty."""
+    """`seq`: the event that it was seen at; `detail` quotes the agent (or the model that was asked about it), in one short
+    line, or is empty.
+    """
 
     rule: Rule
     seq: int
@@ -184,6 +188,15 @@ def find_spending(trail: Trail, job: Job, seq: int) -> Finding | None:
     finding = Finding(Rule.BUDGET, seq, count=min(round(100 * job.spent_usd / job.budget_usd), 100))
     trail.warned.append(Rule.BUDGET.value)
     trail.nudge, trail.nudged_for = str(finding.message_id(job.sandbox_id)), Rule.BUDGET.value
+    return finding
+
+
+def find_advice(trail: Trail, job: Job, seq: int, advice: str) -> Finding | None:
+    """What a model, shown the events up to `seq`, wants to be said; nothing while a reminder is on its way."""
+    if trail.nudge:
+        return None
+    finding = Finding(Rule.VERDICT, seq, advice, 1)
+    trail.nudge, trail.nudged_for = str(finding.message_id(job.sandbox_id)), Rule.VERDICT.value
     return finding
 
 

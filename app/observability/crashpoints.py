@@ -35,6 +35,8 @@ COMMITS = (
     "forget_events",
     "relay",
     "guardian",
+    "verdict_claim",
+    "verdict",
 )
 """What a worker commits; `concluded` has no point after it, since nothing follows."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulators.model import wire
-from simulators.model.conversation import Kind, Message, find_workspace
+from simulators.model.conversation import Kind, Message, find_workspace, forced_tool
 from simulators.model.position import (
     Place,
     Position,
@@ -15,11 +15,12 @@ from simulators.model.position import (
     speaking_place,
     steps_at,
 )
-from simulators.model.script import Fault, FaultRule, Script, Step
+from simulators.model.script import Fault, FaultRule, Script, Step, ToolUse
 
 OUT_OF_SCRIPT = Step(text="Understood. There is nothing left to do.")
 SUBAGENT_WITHOUT_SCRIPT = Script(turns=[[Step(text="I looked into it and found nothing to report.")]])
 PROBE_ANSWER = Step(text="Hi")
+GOOD_VERDICT = {"aligned": True, "score": 90, "steering_needed": False, "message": ""}
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ def choose(script: Script, asked: Asked, counts: FaultCounts) -> Chosen:
     """The answer to a request of a scripted scenario."""
     if asked.kind == "probe":
         return Chosen(PROBE_ANSWER, "probe")
+    if asked.kind == "verdict":
+        return Chosen(_verdict(script, asked), "verdict")
     played = _script_of(script, asked)
     if asked.kind == "compaction":
         position = replay(played, _without_last_words(asked.messages))
@@ -122,6 +125,14 @@ def _applies(rule: FaultRule, asked: Asked) -> bool:
 
 def _said(pattern: str, messages: list[Message]) -> bool:
     return any(re.search(pattern, part.text) for message in messages for part in message.parts)
+
+
+def _verdict(script: Script, asked: Asked) -> Step:
+    rule = next((one for one in script.verdicts if _said(one.match, asked.messages)), None)
+    if rule is not None and rule.step is not None:
+        return rule.step
+    name = forced_tool(asked.body) or ""
+    return Step(tool_use=[ToolUse(name=name, input=rule.input if rule else GOOD_VERDICT)])
 
 
 def _script_of(script: Script, asked: Asked) -> Script:

@@ -14,9 +14,10 @@ SYNTHETIC_ANSWER = "No response requested."
 _NUDGES = re.compile(r"You MUST call the \S+ tool to complete this request")
 
 _SCENARIO_LINE = re.compile(r"^[\s>*`-]*scenario:\s*`?([A-Za-z0-9_.-]+)`?\s*$", re.MULTILINE)
+_QUOTED_SCENARIO = re.compile(r"(?:\\n|\b)scenario:\s*`?([A-Za-z0-9_.-]+)")
 _WORKSPACE = re.compile(r"(?:[Ww]orking directory|cwd):\s*(/[^\n<]*)")
 
-Kind = Literal["turn", "probe", "compaction", "count_tokens"]
+Kind = Literal["turn", "probe", "compaction", "verdict", "count_tokens"]
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,22 @@ def text_of(content: object) -> str:
 
 
 def classify(body: dict[str, Any], messages: list[Message]) -> Kind:
-    """Which of the CLI's reasons for asking this request has (`count_tokens` is known by its path)."""
+    """Which of the reasons for asking this request has (`count_tokens` is known by its path)."""
     if body.get("max_tokens") == 1:
         return "probe"
+    if forced_tool(body) is not None:
+        return "verdict"
     last = next((message for message in reversed(messages) if message.role == "user"), None)
     if last is not None and any(COMPACTION_PROMPT in text for text in last.texts()):
         return "compaction"
     return "turn"
+
+
+def forced_tool(body: dict[str, Any]) -> str | None:
+    """The tool that must be called: no CLI forces one, whoever wants a judgement in a fixed shape does."""
+    choice = body.get("tool_choice")
+    forced = isinstance(choice, dict) and choice.get("type") == "tool"
+    return str(choice.get("name")) if isinstance(choice, dict) and forced else None
 
 
 def is_nudge(text: str) -> bool:
@@ -113,6 +123,12 @@ def scenario_line(messages: list[Message]) -> str | None:
             if found:
                 return found.group(1)
     return None
+
+
+def quoted_scenario(messages: list[Message]) -> str | None:
+    """As `scenario_line`, where the issue's text stands inside other data (as JSON writes it, without line ends)."""
+    found = (_QUOTED_SCENARIO.search(text) for message in messages for text in message.texts())
+    return next((one.group(1) for one in found if one), None)
 
 
 def find_workspace(body: dict[str, Any], messages: list[Message]) -> str | None:

@@ -101,6 +101,17 @@ class Subagent(_Data):
     turns: list[list[Step]]
 
 
+class VerdictRule(_Data):
+    """A judgement in a fixed shape: the input of the forced tool, when what is to be judged matches `match`.
+
+    `step` answers instead where the model does not call the tool, or not as asked.
+    """
+
+    match: Pattern = ""
+    input: dict[str, Any] = Field(default_factory=dict)
+    step: Step | None = None
+
+
 class FaultRule(_Data):
     """A fault by circumstances instead of by position; every condition given must hold.
 
@@ -117,11 +128,14 @@ class FaultRule(_Data):
 
 
 class Script(_Data):
-    """A whole scenario. `faults` are looked at before the position is; `turns` are played outside of chapters."""
+    """A whole scenario. `faults` are looked at before the position is; `turns` are played outside of chapters.
+    The first of the `verdicts` that matches is given, else a good one.
+    """
 
     summary: str = ""
     turns: list[list[Step]] = Field(default_factory=list)
     chapters: list[Chapter] = Field(default_factory=list)
     on_message: list[MessageRule] = Field(default_factory=list)
     subagents: list[Subagent] = Field(default_factory=list)
+    verdicts: list[VerdictRule] = Field(default_factory=list)
     faults: list[FaultRule] = Field(default_factory=list)

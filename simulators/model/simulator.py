@@ -14,7 +14,7 @@ from starlette.routing import Route
 from simulators.model import wire
 from simulators.model.answering import failure, respond
 from simulators.model.choosing import Asked, Chosen, FaultCounts, choose, render, rule_fault
-from simulators.model.conversation import classify, parse_messages, scenario_line, session_of
+from simulators.model.conversation import classify, parse_messages, quoted_scenario, scenario_line, session_of
 from simulators.model.gates import Gates
 from simulators.model.request_log import Entry, RequestLog, credentials_in
 from simulators.model.scenarios import SCENARIOS
@@ -150,10 +150,9 @@ class ModelSimulator:
         messages = parse_messages(body)
         session = session_of(body, request.headers.get("x-claude-code-session-id")) or ""
         agent = request.headers.get("x-claude-code-agent-id")
-        scenario = self._scenario(
-            request.path_params.get("scenario") or scenario_line(messages), session, agent
-        )
         kind = classify(body, messages)
+        named = quoted_scenario(messages) if kind == "verdict" else scenario_line(messages)
+        scenario = self._scenario(request.path_params.get("scenario") or named, session, agent)
         entry.kind, entry.scenario, entry.session, entry.agent = kind, scenario, session or None, agent
         entry.model = str(body.get("model", ""))
         if scenario not in self._scripts:

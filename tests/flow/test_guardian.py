@@ -11,6 +11,23 @@ from tests.flow.repository import Repository
 from tests.flow.world import World
 
 
+def test_model_that_is_asked_says_that_an_agent_leaves_its_task_then_the_agent_is_reminded(
+    provider: str,
+) -> None:
+    with World.running(provider, GUARDIAN_MODEL="claude-haiku-4-5", GUARDIAN_MODEL_EVERY="5") as world:
+        kit = world.repository()
+        number = kit.start("drifts")
+        status = kit.wait_status(number, "away from the task, as a model that was asked says", 40)
+        told = guardian_events(world, status)
+        assert [(one["event_type"], one["event_data"]["rule"]) for one in told[:1]] == [
+            ("guardian.nudged", "verdict")
+        ]
+        assert "leave the game" in told[0]["event_data"]["message"]
+        kit.world.github.comment(kit.name, number, "carol", "/agent stop now")
+        kit.rest()
+        assert kit.check()["conclusion"] == "cancelled"
+
+
 def find_notice(kit: Repository) -> str | None:
     number = kit.pull()["number"] if kit.pulls() else None
     found = [text for text in kit.comments(number) if "**Paused.**" in text] if number else []
@@ -58,3 +75,5 @@ def test_agents_that_loop_or_delete_tests_are_reminded_and_then_stopped_and_peop
         kit.world.github.comment(kit.name, numbers[name], "carol", "/agent stop")
         kit.rest()
         assert kit.check()["conclusion"] == "cancelled"
+    asked = world.model.get("/_sim/requests", params={"kind": "verdict", "body": "0"}).json()["requests"]
+    assert asked == [], "no model is asked about agents unless the operator names one"

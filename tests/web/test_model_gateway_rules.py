@@ -8,10 +8,9 @@ import json
 import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
-from app.domain.model_price import ModelPrice
+from app.domain.model_price import DEAREST, ModelPrice, Usage, cost_usd, price_of
 from app.web.model_gateway.meter import Meter
 from app.web.model_gateway.policy import NotAllowed, parse_request
-from app.web.model_gateway.prices import DEAREST, Usage, cost_usd, price_of
 from tests.web.gateway import END, START, TEXT, plain, sse
 
 # ------------------------------------------------------------ prices and meter

@@ -31,6 +31,7 @@ from app.db.messages import NewMessage, record_message
 from app.db.models import Spec
 from app.db.pauses import record_pause
 from app.db.specs import record_fact
+from app.db.verdicts import forget_advice
 from app.domain.guardian import (
     NUDGED,
     PATIENCE,
@@ -42,6 +43,7 @@ from app.domain.guardian import (
     Seen,
     Trail,
     decide_answer,
+    find_advice,
     find_spending,
     follow,
 )
@@ -86,6 +88,11 @@ class _Look:
     after: int
     upto: int
     finding: Finding | None = None
+
+    @property
+    def advised(self) -> list[str]:
+        """The call whose advice this look settles, said or not."""
+        return [self.news.advice.call_id] if self.news.advice else []
 
     @property
     def trailed(self) -> Trailed:
@@ -135,7 +142,14 @@ class Guardian:
                 found = follow(look.trail, look.job, [Seen(seq, event_type, data)])
                 look.finding = look.finding or found
         for look in looks:
-            look.finding = look.finding or find_spending(look.trail, look.job, look.upto)
+            look.finding = look.finding or find_spending(look.trail, look.job, look.upto) or self._hear(look)
+
+    def _hear(self, look: _Look) -> Finding | None:
+        """What a model that was asked wants to be said, unless too much has happened since."""
+        advice = look.news.advice
+        if advice is None or self._parts.clock() - advice.advised_at > PATIENCE:
+            return None
+        return find_advice(look.trail, look.job, advice.seq, advice.text)
 
     async def _keep_quiet(self, looks: Sequence[_Look]) -> None:
         """Most of the time there is nothing to say."""
@@ -144,6 +158,7 @@ class Guardian:
         now = self._parts.clock()
         async with self._parts.db.write() as session:
             await record_trails(session, [look.trailed for look in looks], now)
+            await forget_advice(session, [call_id for look in looks for call_id in look.advised])
 
     async def _answer(self, look: _Look, finding: Finding) -> Answer:
         parts, news = self._parts, look.news
@@ -172,6 +187,7 @@ class Guardian:
         nudged_at = now if answer is Answer.NUDGE else None
         if not await record_trail(session, look.trailed, now, nudged_at):
             return Answer.NOTHING
+        await forget_advice(session, look.advised)
         if answer is Answer.NUDGE:
             await self._nudge(session, news, finding)
         elif answer is Answer.PAUSE:

@@ -10,6 +10,7 @@ from app.db.models.review import ReviewBatch, ReviewThread, ReviewWord, Unresolv
 from app.db.models.sandbox import Artifact, ArtifactChunk, Event, EventText, Message, ModelCall, Sandbox
 from app.db.models.spec import CheckRun, Phase, Spec, Task
 from app.db.models.system import Lock, Operation, Process
+from app.db.models.verdict import GuardianVerdict
 
 __all__ = [
     "Artifact",
@@ -23,6 +24,7 @@ __all__ = [
     "EventText",
     "GitHubWrite",
     "GuardianTrail",
+    "GuardianVerdict",
     "HeardComment",
     "Installation",
     "Intervention",
@@ -41,5 +43,5 @@ __all__ = [
     "Spec",
     "StoredCredential",
     "Task",
-]
     "UnresolvedThread",
+]

@@ -217,7 +217,7 @@ class ArtifactChunk(Base):
 
 
 class ModelCall(Base):
-    """One request through the model gateway: what was reserved before and what it cost after."""
+    """One request to the model, of an agent or of the guardian: what was reserved before and what it cost after."""
 
     __tablename__ = "model_call"
 
@@ -231,5 +231,7 @@ class ModelCall(Base):
     output_tokens: Mapped[int] = mapped_column(default=0)
     cache_tokens: Mapped[int] = mapped_column(default=0)
     status: Mapped[int | None]
+    asked_by: Mapped[str] = mapped_column(String(16), default="agent", server_default="agent")
+    """`agent`, through the gateway; or `guardian`, about that agent."""
     started_at: Mapped[datetime]
     settled_at: Mapped[datetime | None] = mapped_column(index=True)

@@ -13,13 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db.model_calls import Settlement, record_reservation, record_settlement
 from app.db.sandbox_access import SandboxIdentity, lock_live
 from app.domain.credentials import CredentialScope
-from app.domain.model_price import ModelPrice
-from app.observability.crashpoints import crashpoint
-from app.observability.logging import get_logger
-from app.web.model_gateway.errors import ModelError
-from app.web.model_gateway.meter import Meter
-from app.web.model_gateway.policy import MAX_OUTPUT_TOKENS, MIN_OUTPUT_TOKENS, Allowed
-from app.web.model_gateway.prices import (
+from app.domain.model_price import (
+    ModelPrice,
     Usage,
     affordable_tokens,
     cost_usd,
@@ -27,6 +22,11 @@ from app.web.model_gateway.prices import (
     output_usd,
     price_of,
 )
+from app.observability.crashpoints import crashpoint
+from app.observability.logging import get_logger
+from app.web.model_gateway.errors import ModelError
+from app.web.model_gateway.meter import Meter
+from app.web.model_gateway.policy import MAX_OUTPUT_TOKENS, MIN_OUTPUT_TOKENS, Allowed
 from app.web.parts import Parts
 
 log = get_logger()

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from app.web.model_gateway.prices import Usage
+from app.domain.model_price import Usage
 
 _MAX_TOKENS = 100_000_000
 """Above this a number is absurd."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.web.model_gateway.prices import without_date
+from app.domain.model_price import without_date
 
 MAX_OUTPUT_TOKENS = 128_000
 MIN_OUTPUT_TOKENS = 4_096

@@ -1,5 +1,6 @@
 """Which step answers: the place in the script, over plain HTTP."""
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,16 @@ def test_adversary_outside_a_sandbox_only_says_so(tmp_path: Path) -> None:
     assert (tmp_path / "loot.txt").read_text().endswith("searched\n")
 
 
-NEED_MORE = {"hang", "long", "loops", "deletes_tests", "credit_exhausted", "retired_model", "overloaded"}
+NEED_MORE = {
+    "hang",
+    "long",
+    "loops",
+    "deletes_tests",
+    "drifts",
+    "credit_exhausted",
+    "retired_model",
+    "overloaded",
+}
 """Gates, a long time, or another ear than this one."""
 
 
@@ -185,3 +195,21 @@ async def test_built_in_scenario_plays_to_its_end(http: httpx.AsyncClient, name:
     assert answer["stop_reason"] == "end_turn"
     assert text_in(answer)
     assert "(not found)" not in text_in(answer) or name in {"binomial", "steered"}
+
+
+async def test_forced_tool_is_called_with_the_first_verdict_that_matches_else_with_a_good_one(
+    http: httpx.AsyncClient, model: ModelSimulator
+) -> None:
+    model.define("judged", {"verdicts": [{"match": "game", "input": {"good": False}}]})
+    for shown, given in (("game.py", {"good": False}), ("binomial.py", {"aligned": True})):
+        content = json.dumps({"text": "Please.\n\nscenario: judged\n", "trajectory": [shown]})
+        body = {
+            "model": "m",
+            "max_tokens": 100,
+            "messages": [{"role": "user", "content": content}],
+            "tool_choice": {"type": "tool", "name": "judge"},
+        }
+        (block,) = (await http.post("/v1/messages", json=body)).json()["content"]
+        assert block["name"] == "judge"
+        assert given.items() <= block["input"].items()
+    assert {entry["kind"] for entry in model.requests()} == {"verdict"}
