@@ -114,6 +114,7 @@ def _create_engine(url: str) -> AsyncEngine:
             url,
             pool_size=8,
             max_overflow=8,
+            pool_use_lifo=True,
             connect_args={**_SQLITE_ARGUMENTS, "async_creator_fn": SqliteConnection},
         )
         _listening(engine.sync_engine, _begin_later)
@@ -122,10 +123,12 @@ def _create_engine(url: str) -> AsyncEngine:
         url,
         pool_size=8,
         max_overflow=8,
+        pool_use_lifo=True,  # few connections that know our statements, instead of all that forget them
         pool_pre_ping=True,
         pool_timeout=2,
         connect_args={
             "timeout": 2,
+            "prepared_statement_cache_size": 500,  # the default of 100 is less than we have
             "command_timeout": 30,
             "server_settings": {
                 "statement_timeout": "30000",
