@@ -69,19 +69,21 @@ class Consumer:
         try:
             await asyncio.shield(running)
         finally:
-            waking.cancel()
-            await asyncio.gather(waking, return_exceptions=True)
+            self._worker.allow_pick_jobs = False
             await self._bell.aclose()
+            await asyncio.wait({waking}, timeout=CLOSE_TIMEOUT_S)  # not in the middle of its talk with Redis
+            waking.cancel()
             await self._end(running)
 
     async def _look_when_rung(self) -> None:
         """Of itself arq only polls: often enough for people who wait would be work for an idle machine."""
-        while True:
+        while self._worker.allow_pick_jobs:
             mark = self._bell.mark()
-            if self._worker._pool is not None and self._worker.allow_pick_jobs:  # noqa: SLF001
+            if self._worker._pool is not None:  # noqa: SLF001
                 with suppress(RedisError, OSError, TimeoutError):  # arq's own polls go on and say so
                     await self._worker._poll_iteration()  # noqa: SLF001 - what arq's poll does; it may run at any time
-            await self._bell.wait(JOBS, _QUIET_S, mark)
+            if self._worker.allow_pick_jobs:
+                await self._bell.wait(JOBS, _QUIET_S, mark)
 
     async def _end(self, running: asyncio.Task[None]) -> None:
         self._worker.allow_pick_jobs = False
