@@ -86,29 +86,25 @@ async def get_messages(
         if not room:
             raise throttled(parts, "polls", 1)
         until = asyncio.get_running_loop().time() + wait
-        rang = False
         while True:
             mark = parts.bell.mark()
-            page = await _look(parts, sandbox, after, rang=rang)
+            page = await _look(parts, sandbox, after)
             left_s = until - asyncio.get_running_loop().time()
             if page.messages or left_s <= 0 or parts.closing.is_set() or await request.is_disconnected():
                 return page
-            rang = await _await_bell(parts, sandbox.id, min(left_s, parts.limits.look_every_s), mark)
+            await _await_bell(parts, sandbox.id, min(left_s, parts.limits.look_every_s), mark)
 
 
-async def _look(parts: Parts, sandbox: SandboxIdentity, after: int, *, rang: bool) -> MessagesPage:
-    """One that is rung for takes the database's only writing place at once; others look first whether they need it."""
-    rows = await _send(parts, sandbox, after) if rang else ()
-    highest = after
-    if not rows:
-        async with parts.database.read() as session:
-            if not await is_live(session, sandbox.id):
-                raise ended()
-            # The number first: whatever comes between the two is in the list, and no number passes over it.
-            highest = max(after, await find_highest_seq(session, sandbox.id))
-            rows = await list_messages(session, sandbox.id, after, _PAGE)
-        if any(row.state is MessageState.QUEUED for row in rows):
-            rows = await _send(parts, sandbox, after)
+async def _look(parts: Parts, sandbox: SandboxIdentity, after: int) -> MessagesPage:
+    """Looks first whether it needs the database's only writing place: a bell also rings when it has come back."""
+    async with parts.database.read() as session:
+        if not await is_live(session, sandbox.id):
+            raise ended()
+        # The number first: whatever comes between the two is in the list, and no number passes over it.
+        highest = max(after, await find_highest_seq(session, sandbox.id))
+        rows = await list_messages(session, sandbox.id, after, _PAGE)
+    if any(row.state is MessageState.QUEUED for row in rows):
+        rows = await _send(parts, sandbox, after)
     return MessagesPage(messages=[_message(row) for row in rows], last_seq=rows[-1].seq if rows else highest)
 
 
@@ -139,8 +135,8 @@ def _message(row: MessageRow) -> Message:
     )
 
 
-async def _await_bell(parts: Parts, sandbox_id: str, limit_s: float, mark: int) -> bool:
-    """Returns when the bell rings, the process stops or `limit_s` is over, never sooner than a moment. True: it rang."""
+async def _await_bell(parts: Parts, sandbox_id: str, limit_s: float, mark: int) -> None:
+    """Returns when the bell rings, the process stops or `limit_s` is over, never sooner than a moment."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     bell = asyncio.ensure_future(parts.bell.wait(sandbox_id, limit_s, mark))
@@ -152,7 +148,6 @@ async def _await_bell(parts: Parts, sandbox_id: str, limit_s: float, mark: int) 
         rest_s = (_MIN_LOOK_S if rang else limit_s) - (loop.time() - began)
         if rest_s > 0 and not closing.done():
             await asyncio.wait({closing}, timeout=rest_s)
-        return rang
     finally:
         bell.cancel()
         closing.cancel()
