@@ -100,7 +100,8 @@ _MENTION = re.compile(r"(?<![\w/@.-])@([a-z0-9][a-z0-9-]{0,38}(?:\[bot\])?)", re
 _HASH = re.compile(r"[0-9a-f]{6,64}")
 _HEX = re.compile(r"[0-9a-f]+")
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_SHUTTER = re.compile(r"<(/?)(?:blockquote|code|pre)\b", re.IGNORECASE)
+_SHUTTERS = frozenset({"blockquote", "code", "pre"})
+_HTML = re.compile(r"<!---?>|<!--|-->|<(?P<end>/?)(?P<name>[a-z][a-z0-9-]*)|[\"'>]", re.IGNORECASE)
 _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 # A private character takes a candidate's place for the parser: whether it comes out as text at a line's start tells
 # whether Markdown saw a command there. An escaped or encoded slash never becomes one.
@@ -136,14 +137,19 @@ class _Seen:
         self.commands: list[int] = []
         self.mentions: set[str] = set()
         self.own_text = False
-        self._shut = 0
+        self._shut: list[str] = []
         """Open HTML elements whose content is a quote or code."""
-        self._quotes = 0
+        self._floors: list[int] = []
+        """For each open quote of Markdown, how many of them were open before: they are not closed within, and it closes
+        those that were opened within.
+        """
 
     def read(self, tokens: Sequence[Token]) -> None:
         for at, token in enumerate(tokens):
-            if token.type in {"blockquote_open", "blockquote_close"}:
-                self._quotes += token.nesting
+            if token.type == "blockquote_open":
+                self._floors.append(len(self._shut))
+            elif token.type == "blockquote_close":
+                del self._shut[self._floors.pop() :]
             elif token.type == "html_block":
                 self._shutters(token.content)
                 if not self._quoted and _HIDDEN.sub("", token.content).strip():
@@ -155,11 +161,20 @@ class _Seen:
 
     @property
     def _quoted(self) -> bool:
-        return self._quotes > 0 or self._shut > 0
+        return bool(self._floors or self._shut)
 
     def _shutters(self, html: str) -> None:
-        for tag in _SHUTTER.finditer(_HIDDEN.sub("", html)):
-            self._shut = max(0, self._shut + (-1 if tag[1] else 1))
+        for name, ends in _tags(html):
+            if not ends:
+                self._shut.append(name)
+                continue
+            floor = self._floors[-1] if self._floors else 0
+            for at in range(len(self._shut) - 1, floor - 1, -1):
+                if self._shut[at] == name:
+                    del self._shut[at:]
+                    break
+                if self._shut[at] == "blockquote":
+                    break  # what ends inside it began inside it
 
     def _inline(self, token: Token, takes_commands: bool) -> None:
         at_start, in_command = True, False
@@ -186,6 +201,27 @@ class _Seen:
             return
         self.own_text = self.own_text or not in_command
         self.mentions |= {found[1].lower() for found in _MENTION.finditer(content)}
+
+
+def _tags(html: str) -> Iterator[tuple[str, bool]]:
+    """Tags of elements that shut, in order: name, and whether it ends. What stands in a comment or in an attribute's
+    value is none.
+    """
+    within = ""  # a comment, a tag, or a quote in a tag
+    for found in _HTML.finditer(html):
+        text, name = found[0], (found["name"] or "").lower()
+        if within == "<!--":
+            within = "" if text == "-->" else within
+        elif within in {'"', "'"}:
+            within = "<" if text == within else within
+        elif within:
+            within = text if text in {'"', "'"} else "" if text in {">", "-->"} else within
+        elif text == "<!--":
+            within = text
+        elif name:
+            within = "<"
+            if name in _SHUTTERS:
+                yield name, bool(found["end"])
 
 
 def _takes_commands(opening: Token) -> bool:

@@ -53,6 +53,9 @@ def test_command_alone_is_read_and_is_no_message(line: str, command: Command) ->
         "a <!--\n/agent stop\n-->", "please /agent stop", "- /agent stop", "# /agent stop", "\\/agent stop",
         "&#47;agent stop", '[a](b "\n/agent stop\n")', "![\n/agent stop\n](x)", "[/agent stop](x)", "**/agent stop**",
         "<code>\n\n/agent stop\n\n</code>", "<blockquote>\n\n/agent stop\n\n</blockquote>", "<pre>\n/agent stop\n</pre>",
+        '<blockquote>\nx <a title="</blockquote>">y</a>\n\n/agent stop\n</blockquote>',
+        "<blockquote>\nx </code>\n\n/agent stop\n\n</blockquote>", "<!--> <pre>\n\n/agent stop",
+        "<code>\n\n> </code>\n\n/agent stop", "<code>\n\n<blockquote>\n\n</code>\n\n/agent stop",
         "/agents stop", "/agent-stop", "/agentstop", "@agent stop", "/agent stop | a\n--- | ---",
         "\ue0000\ue001 stop", "> /agent stop\n\n\ue0000\ue001 stop", "\u200b/agent stop", "", "\r\n",
     ],
@@ -75,6 +78,8 @@ def test_quoted_shown_or_hidden_command_is_none(body: str) -> None:
         ("```\ncode\n```", (), "```\ncode\n```"), ("<b>bold</b>", (), "<b>bold</b>"),
         ("<blockquote>q</blockquote>\n\n/agent help", (Help(),), "<blockquote>q</blockquote>"),
         ("@/etc/passwd\n/compact", (), "@/etc/passwd\n/compact"),
+        ("> Use <pre> tags.\n\nNo.", (), "> Use <pre> tags.\n\nNo."),
+        ("> Use <code> and <blockquote>.\n\n/agent stop", (Stop(),), ""),
     ],
 )  # fmt: skip
 def test_own_words_are_a_message_and_quotes_alone_are_not(
