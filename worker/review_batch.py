@@ -6,6 +6,7 @@ deleted comments are left out, and only writers' earlier comments are shown.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -127,7 +128,8 @@ async def _compose(
     """
     author = (batch.author_id, batch.author_login)
     speakers = {batch.author_id: User(UserId(batch.author_id), batch.author_login)}
-    draft = compose_batch(words, author, (), batch.pull_number)
+    # In a thread: long words of strangers take seconds to read.
+    draft = await asyncio.to_thread(compose_batch, words, author, (), batch.pull_number)
     roots = {thread.root_id for thread in draft.threads} | set(again)
     for remark in words.remarks:
         human = remark.author_type != "Bot" and not remark.author_login.endswith("[bot]")
@@ -140,7 +142,7 @@ async def _compose(
     }
     if batch.author_id not in writers:
         return None
-    return compose_batch(words, author, writers, batch.pull_number, again)
+    return await asyncio.to_thread(compose_batch, words, author, writers, batch.pull_number, again)
 
 
 _Changed = tuple[int | None, str, str]
@@ -148,13 +150,14 @@ _Changed = tuple[int | None, str, str]
 
 
 def _changed(words: PullWords, changed: tuple[str, int], pull_number: int) -> _Changed | None:
-    """None when they are gone."""
+    """None when they are gone, or nothing is to be done about them any more."""
     kind, number = changed
     if kind == reviews.REVIEW:
         place = place_of_review(pull_number, number)
         return next(((None, one.body, place) for one in words.reviews if one.review_id == number), None)
     place = place_of_remark(pull_number, number)
-    return next(((one.root_id, one.body, place) for one in words.remarks if one.comment_id == number), None)
+    found = next((one for one in words.remarks if one.comment_id == number), None)
+    return (found.root_id, found.body, place) if found and found.root_id not in words.resolved else None
 
 
 async def _record(
@@ -186,14 +189,15 @@ async def _record(
     if changed is None or not text or composed is None:
         return None
     correction = render_correction(changed[0], text)
-    said = await reviews.list_corrections(session, batch, correction.partition("\n")[0])
+    heading = correction.partition("\n")[0]
+    said = await reviews.list_corrections(session, batch, heading, changed[2])
     # What the agent heard last of these words, asked for twice or changed back: the same is not said again.
-    same = said[-1].content == correction if said else f"\n{text}\n" in f"\n{message.content}\n"
+    same = said[-1].content == correction if said else composed.is_said_in(message.content, changed[0])
     if same:
         return None
     new = NewMessage(
         MessageType.USER_MESSAGE.value, correction, author_id=batch.author_id, author_login=batch.author_login,
-        id=uuid.uuid5(batch.id, f"{len(said)}:{correction}"), place=changed[2],
+        id=uuid.uuid5(batch.id, f"{changed[2]}:{len(said)}:{correction}"), place=changed[2],
     )  # fmt: skip
     return await record_message_of_spec(session, batch.spec_id, new, parts.clock())
 

@@ -182,13 +182,16 @@ async def find_message_of(session: AsyncSession, batch_id: uuid.UUID) -> Message
     return await session.get(Message, batch_id, populate_existing=True)
 
 
-async def list_corrections(session: AsyncSession, batch: ReviewBatch, heading: str) -> Sequence[Message]:
-    """What the reviewer said instead of words of this batch, oldest first; `heading` names which words."""
+async def list_corrections(
+    session: AsyncSession, batch: ReviewBatch, heading: str, place: str
+) -> Sequence[Message]:
+    """What the reviewer said instead of words of this batch, oldest first; they stand at `place`."""
     statement = (
         select(Message)
         .where(
             Message.spec_id == batch.spec_id, Message.author_id == batch.author_id,
-            Message.created_at >= batch.opened_at, Message.content.startswith(f"{heading}\n", autoescape=True),
+            Message.created_at >= batch.opened_at, Message.place == place,
+            Message.content.startswith(f"{heading}\n", autoescape=True),
         )
         .order_by(Message.created_at, Message.seq)
     )  # fmt: skip

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from app.domain.commands import Stop, parse_comment
 from app.domain.sanitize import cut_text, fence_around, neutralize_agent_text, sanitize_line, sanitize_text
@@ -108,7 +109,8 @@ class BatchThread:
 @dataclass(frozen=True)
 class Composed:
     """`text` is empty when nothing is asked for. `review_nodes`: reviews whose own words are part of it; `place`: where
-    the first of its words stand, as the end of an address; `left_out`: threads that found no place in it; `stops`: beside them stands a
+    the first of its words stand, as the end of an address; `left_out`: threads that found no place in it; `blocks`: what it
+    holds of each thread, and under None of the reviews themselves; `stops`: beside them stands a
     command to stop.
     """
 
@@ -118,8 +120,25 @@ class Composed:
     place: str = ""
     left_out: tuple[BatchThread, ...] = ()
     stops: bool = False
+    blocks: Mapping[int | None, str] = field(default_factory=dict)
+
+    def is_said_in(self, message: str, root_id: int | None) -> bool:
+        """Whether an earlier message of the same batch holds that thread, or the reviews' own words, just as they are
+        now: from their beginning to the next part.
+        """
+        block = self.blocks.get(root_id)
+        if block is None:
+            return False
+        if root_id is None:
+            rest = message.partition("\n\n")[2]
+        else:
+            rest = message.partition(f"\n\nThread {root_id} (")[2].partition("): ")[2]
+        after = rest.removeprefix(block)
+        ends = not after or after.startswith(("\n\nThread ", f"\n\n{_ANSWER_EACH}"))
+        return rest.startswith(block) and ends
 
 
+@lru_cache(maxsize=64)
 def words_for_agent(body: str) -> str:
     """A comment's own words, without its commands."""
     return cut_text(sanitize_text(parse_comment(body).text).strip(), MAX_WORDS)
@@ -175,6 +194,7 @@ def compose_batch(
         else place_of_remark(pull_number, held[shown[0]].comment_ids[0]),
         left_out,
         any(map(_asks_to_stop, bodies)),
+        {None: "\n\n".join(said), **{root: texts[root] for root in shown}},
     )
 
 

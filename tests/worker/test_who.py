@@ -12,6 +12,7 @@ from app.domain.trust import SAID_AT_MOST
 from tests.worker.bench import Bench
 from tests.worker.test_comments import contents, reactions, replies, say
 from tests.worker.test_life import start
+from tests.worker.test_told import fail
 
 BOT_ID = 49_699_333
 
@@ -51,6 +52,21 @@ async def test_listed_bot_speaks_but_never_commands_and_others_stay_unheard(benc
     assert await contents(bench) == ["Coverage fell to 80 %."]
     assert (await bench.spec()).state is SpecState.IMPLEMENTING
     assert replies(bench, number) == []
+
+
+async def test_listed_bot_on_failed_work_waits_for_a_person(bench: Bench) -> None:
+    number = await fail(bench)
+    await settle(bench, allowed_bots=[BOT_ID])
+    bench.new_deliveries()
+    before = len(bench.sandboxes.orders)
+    say(bench, number, "Build 7 failed.")
+    await hear(bench, by_bot(bench))
+    await bench.pass_time(60)
+    assert len(bench.sandboxes.orders) == before
+    say(bench, number, "/agent retry")
+    await bench.rest()
+    assert len(bench.sandboxes.orders) == before + 1
+    assert await contents(bench) == ["Build 7 failed."]
 
 
 async def test_only_mentions_are_messages_then_other_comments_stay_between_people(bench: Bench) -> None:

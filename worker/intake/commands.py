@@ -71,6 +71,8 @@ class Asked:
     """Answers to commands that there are not, of which people get one an hour."""
     stops: bool = False
     """Among the commands is one to stop: the words beside it wait for a retry."""
+    by_bot: bool = False
+    """A bot speaks: work that failed waits for a person, or the two of them would go round and round."""
 
     async def reload(self) -> None:
         await self.session.refresh(self.spec)

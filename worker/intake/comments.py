@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -13,7 +12,7 @@ from app.db.comments import Heard, digest_of, find_heard, record_heard
 from app.db.effects import count_effects_since, record_reaction
 from app.db.messages import list_messages_of_comment, withdraw_message
 from app.db.models import Spec
-from app.domain.commands import Comment, Help, Stop, fresh_commands, parse_comment, words_of
+from app.domain.commands import Comment, Help, Stop, fresh_commands, words_of
 from app.domain.errors import Gone, RetryAt
 from app.domain.ids import UserId
 from app.domain.markers import notice_marker
@@ -38,13 +37,11 @@ from worker.intake.addressed import owe_help, owe_notice, owe_reply, repo_of
 from worker.intake.base import find_bases
 from worker.intake.commands import Asked, obey_all
 from worker.intake.message import deliver
+from worker.intake.parse import parse
 from worker.intake.permission import Permissions
 from worker.intake.who import asks_us, bot_is_heard, has_said_enough, is_message
 from worker.parts import Parts
 from worker.verdict import Verdict, Write
-
-LONG_BODY = 4_000
-"""Characters above which a body is parsed in a thread: a crafted one of 65,536 takes two seconds."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,7 @@ class Hearing:
     comment: CommentFacts
     spec: Spec | None
     heard: Heard | None
+    by_bot: bool = False
 
     @property
     def repo_key(self) -> tuple[int, int]:
@@ -69,14 +67,14 @@ class Hearing:
 
 async def hear(parts: Parts, permissions: Permissions, happening: Happening, said: Said) -> Verdict:
     """Everything that a comment asks for, in one verdict."""
-    hearing = await _find(parts, happening)
+    hearing = replace(await _find(parts, happening), by_bot=said.by_bot)
     if said.change == "deleted":
         return _withdraw(hearing)
     old = A_BOT.reason if said.by_bot and not bot_is_heard(hearing.spec, hearing.comment) else ""
     old = old or await _why_old(hearing, said)
     if old:
         return Verdict("message", old, DeliveryState.IGNORED)
-    parsed = await _parse(hearing.comment.body)
+    parsed = await parse(hearing.comment.body)
     if hearing.spec is None and not parsed.commands and not parsed.mentions:
         return Verdict("message", "no work of ours here", DeliveryState.IGNORED)
     comment = hearing.comment
@@ -111,12 +109,6 @@ async def _find(parts: Parts, happening: Happening) -> Hearing:
             spec = await specs.find_newest_spec(session, repo_id, number)
         heard = await find_heard(session, repo_id, happening.comment.comment_id)
     return Hearing(parts, happening, happening.comment, spec, heard)
-
-
-async def _parse(body: str) -> Comment:
-    if len(body) > LONG_BODY:
-        return await asyncio.to_thread(parse_comment, body)
-    return parse_comment(body)
 
 
 async def _why_old(hearing: Hearing, said: Said) -> str:
@@ -196,6 +188,7 @@ def _act(hearing: Hearing, spec_id: str, parsed: Comment, bases: frozenset[str])
         verdict.spec_ids.append(spec_id)
         asked = Asked(session, spec, comment.author_id or 0, comment.author_login, now, bases=bases)
         await obey_all(asked, fresh, parsed.left_out)
+        asked.by_bot = hearing.by_bot
         asked.stops = any(isinstance(command, Stop) for command in parsed.commands)
         if text or hearing.heard:
             await _say(hearing, asked, verdict, text)

@@ -41,7 +41,7 @@ async def deliver(asked: Asked, comment_id: int, text: str) -> bool:
     row = await record_message_of_spec(asked.session, asked.spec.id, message, asked.now, held=asked.stops)
     if row.sandbox_id is not None:
         asked.rings.append(row.sandbox_id)
-    if asked.spec.state is SpecState.FAILED and not asked.stops:
+    if asked.spec.state is SpecState.FAILED and not (asked.stops or asked.by_bot):
         await _take_up(asked)
     return True
 

@@ -16,18 +16,20 @@ from app.db.comments import digest_of
 from app.db.effects import count_effects_since, record_reaction
 from app.db.models import Spec
 from app.db.reviews import COMMENT, REVIEW, HeardWord
-from app.domain.commands import fresh_commands, parse_comment, words_of
+from app.domain.commands import Comment, fresh_commands, words_of
 from app.domain.errors import Gone, RetryAt
 from app.domain.ids import EffectId, UserId
 from app.domain.ports import User
 from app.domain.replies import CONFUSED, THUMBS_UP
-from app.domain.review import stands_alone, words_for_agent
+from app.domain.review import stands_alone
+from app.domain.sanitize import sanitize_text
 from app.domain.states import DeliveryState
 from app.domain.triggers import CommentFacts, Happening, Reviewed, moment_of
 from app.domain.trust import CONFUSED_AT_MOST, CONFUSED_WITHIN
 from worker.intake.addressed import owe_help, owe_reply, repo_of
 from worker.intake.base import find_bases
 from worker.intake.commands import Asked, obey_all
+from worker.intake.parse import parse
 from worker.intake.permission import Permissions
 from worker.intake.threads import look_where_opened_again, note_thread
 from worker.intake.who import asks_us
@@ -76,10 +78,10 @@ async def hear_review(
         return Verdict("review", "heard before", DeliveryState.IGNORED)
     words = reading.words
     author = User(UserId(words.author_id or 0), words.author_login, words.author_type)
+    parsed = await parse(words.body)
     if not await permissions.may_write(repo_of(happening), author):
-        return _refuse(reading, (await parts.identity()).slug.lower())
-    commands = parse_comment(words.body).commands
-    return _act(reading, await find_bases(parts.github, repo_of(happening), commands))
+        return _refuse(reading, parsed, (await parts.identity()).slug.lower())
+    return _act(reading, parsed, await find_bases(parts.github, repo_of(happening), parsed.commands))
 
 
 async def _find_spec(parts: Parts, happening: Happening) -> Spec | None:
@@ -112,9 +114,8 @@ def _is_old(reading: Reading, heard: HeardWord) -> bool:
 # ---------------------------------------------------------------- who has a say
 
 
-def _act(reading: Reading, bases: frozenset[str]) -> Verdict:
+def _act(reading: Reading, parsed: Comment, bases: frozenset[str]) -> Verdict:
     earlier = reading.heard.commands if reading.heard else ()
-    parsed = parse_comment(reading.words.body)
     fresh = fresh_commands(parsed.commands, earlier)
     verdict = Verdict("command" if fresh else "review")
 
@@ -129,7 +130,7 @@ def _act(reading: Reading, bases: frozenset[str]) -> Verdict:
         verdict.spec_ids.append(spec.id)
         asked = Asked(session, spec, words.author_id or 0, words.author_login, now, bases=bases)
         await obey_all(asked, fresh, parsed.left_out)
-        batch_id = await _place(reading, asked, verdict)
+        batch_id = await _place(reading, asked, verdict, bool(sanitize_text(parsed.text).strip()))
         heard = HeardWord(
             moment_of(words.edited_at), reading.sha, (*earlier, *map(words_of, fresh)), batch_id=batch_id
         )
@@ -147,8 +148,10 @@ async def _unless_heard_meanwhile(reading: Reading, session: AsyncSession) -> No
         raise RetryAt("another word of the same comment came meanwhile", reading.parts.clock())
 
 
-async def _place(reading: Reading, asked: Asked, verdict: Verdict) -> uuid.UUID | None:
-    """The batch that the words belong to; for words of a batch that has become a message, another look at it."""
+async def _place(reading: Reading, asked: Asked, verdict: Verdict, says: bool) -> uuid.UUID | None:
+    """The batch that the words belong to; for words of a batch that has become a message, another look at it. `says`:
+    whether there are any beside commands.
+    """
     heard, happening = reading.heard, reading.happening
     if heard is not None and heard.batch_id is not None:
         changed = (reading.kind, reading.words.comment_id)
@@ -156,7 +159,7 @@ async def _place(reading: Reading, asked: Asked, verdict: Verdict) -> uuid.UUID 
         verdict.effect_ids += [effect] if effect else []
         await look_where_opened_again(asked.session, happening, verdict, asked.now)
         return heard.batch_id
-    if reading.kind == COMMENT and not words_for_agent(reading.words.body):
+    if reading.kind == COMMENT and not says:
         return None
     alone = reading.kind == REVIEW and stands_alone(happening.review_state, reading.words.body)
     author = (happening.review_id or 0, asked.author_id, asked.login)
@@ -202,10 +205,10 @@ async def _owe_reaction(
 # ---------------------------------------------------------------- who has none
 
 
-def _refuse(reading: Reading, slug: str) -> Verdict:
+def _refuse(reading: Reading, parsed: Comment, slug: str) -> Verdict:
     """😕 on a command or a mention of ours, a few times an hour; else silence."""
     verdict = Verdict("review", "refused: no write access", DeliveryState.IGNORED)
-    if not asks_us(parse_comment(reading.words.body), slug):
+    if not asks_us(parsed, slug):
         return verdict
     prefix = f"{reading.spec.repo_id}:confused:{reading.happening.pull_number}:"
 
