@@ -34,6 +34,7 @@ class Database:
     """One engine and the two ways to use it: `read()` and `write()`, each one short transaction."""
 
     def __init__(self, url: str, engine: AsyncEngine | None = None) -> None:
+        """`engine`: one that another database of the same `url` had, with its open connections; else a new one."""
         self.url = url
         self.dialect = make_url(url).get_backend_name()
         self.engine = engine or _create_engine(url)

@@ -63,9 +63,8 @@ class SqliteConnection(aiosqlite.Connection):
 
     async def rollback(self) -> None:
         if self._used and self._reading:
-            self._tx.put_nowait(
-                (None, self._conn.rollback)
-            )  # nobody needs to wait for it; what follows is queued
+            # Nobody needs to wait for it: what follows is queued behind it.
+            self._tx.put_nowait((None, self._conn.rollback))
         elif self._used:
             await super().rollback()
         self._begin, self._used = None, False

@@ -139,6 +139,8 @@ class _Seen:
         self.own_text = False
         self._shut: list[str] = []
         """Open HTML elements whose content is a quote or code."""
+        self._places: dict[str, list[int]] = {name: [] for name in _SHUTTERS}
+        """Where each kind of them stands in that list."""
         self._floors: list[int] = []
         """For each open quote of Markdown, how many of them were open before: they are not closed within, and it closes
         those that were opened within.
@@ -149,7 +151,7 @@ class _Seen:
             if token.type == "blockquote_open":
                 self._floors.append(len(self._shut))
             elif token.type == "blockquote_close":
-                del self._shut[self._floors.pop() :]
+                self._close_to(self._floors.pop())
             elif token.type == "html_block":
                 self._shutters(token.content)
                 if not self._quoted and _HIDDEN.sub("", token.content).strip():
@@ -165,16 +167,21 @@ class _Seen:
 
     def _shutters(self, html: str) -> None:
         for name, ends in _tags(html):
+            places = self._places[name]
             if not ends:
+                places.append(len(self._shut))
                 self._shut.append(name)
                 continue
             floor = self._floors[-1] if self._floors else 0
-            for at in range(len(self._shut) - 1, floor - 1, -1):
-                if self._shut[at] == name:
-                    del self._shut[at:]
-                    break
-                if self._shut[at] == "blockquote":
-                    break  # what ends inside it began inside it
+            quotes = self._places["blockquote"]
+            if name != "blockquote" and quotes:
+                floor = max(floor, quotes[-1])  # what ends inside a quote began inside it
+            if places and places[-1] >= floor:
+                self._close_to(places[-1])
+
+    def _close_to(self, count: int) -> None:
+        while len(self._shut) > count:
+            self._places[self._shut.pop()].pop()
 
     def _inline(self, token: Token, takes_commands: bool) -> None:
         at_start, in_command = True, False
