@@ -32,6 +32,8 @@ async def run_command(command: str, workspace: Path, limit_s: float) -> CommandR
         with suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await reading
+                # Its end is known a moment after its output's; an event loop that closes between the two leaves it open.
+                await process.wait()
         reading.cancel()
     return CommandReport(
         command=command[:2_000],

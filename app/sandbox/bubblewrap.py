@@ -189,10 +189,13 @@ async def _run(argv: list[str]) -> tuple[int, str]:
     try:
         async with asyncio.timeout(_PROBE_S):
             output, _ = await process.communicate()
-    except TimeoutError:
-        process.kill()
+    except BaseException as error:
+        with suppress(ProcessLookupError):  # it has just ended
+            process.kill()
         await process.wait()
-        return 124, f"no answer within {_PROBE_S:g} s"
+        if isinstance(error, TimeoutError):
+            return 124, f"no answer within {_PROBE_S:g} s"
+        raise
     return process.returncode or 0, output.decode("utf-8", "replace")
 
 

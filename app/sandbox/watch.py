@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,7 +91,8 @@ async def _used_bytes(folders: tuple[Path, ...]) -> int:
         async with asyncio.timeout(_DU_S):
             output, _ = await process.communicate()
     except BaseException as error:
-        process.kill()
+        with suppress(ProcessLookupError):  # it has just ended
+            process.kill()
         await process.wait()
         if isinstance(error, TimeoutError):
             return 0

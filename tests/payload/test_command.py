@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,13 @@ async def test_command_that_can_not_be_started_and_is_cancelled_is_only_cancelle
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+def test_command_cut_by_its_limit_is_collected_before_its_event_loop_ends(tmp_path: Path) -> None:
+    """Else Python says so at some later time, whoever runs then."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", ResourceWarning)
+        for _ in range(20):
+            asyncio.run(run_command("sleep 60", tmp_path, 0.01))
+            gc.collect()
+    assert not seen

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import math
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,9 +77,12 @@ async def _compute(directory: Path, source: str, function: str) -> str:
     try:
         async with asyncio.timeout(COMPUTE_TIMEOUT_S):
             output, error = await process.communicate()
-    except TimeoutError:
-        process.kill()
+    except BaseException as cut:
+        with suppress(ProcessLookupError):  # it has just ended
+            process.kill()
         await process.wait()
+        if not isinstance(cut, TimeoutError):
+            raise
         raise IssuewrightError(
             f"the branch's {source} did not answer within {COMPUTE_TIMEOUT_S:.0f} s"
         ) from None
