@@ -31,6 +31,8 @@ from app.domain.errors import RetryAt
 from app.domain.ids import UserId
 from app.domain.ports import RepoRef, User
 from app.domain.replies import (
+    ACCESS_LOST,
+    ALTERED_REVIEW,
     ENDED,
     ENDED_WELL,
     EYES,
@@ -42,13 +44,14 @@ from app.domain.replies import (
 from app.domain.review import (
     Composed,
     PullWords,
-    are_unanswered,
     compose_batch,
     place_of_remark,
     place_of_review,
     render_correction,
+    stands_alone,
     words_for_agent,
 )
+from app.domain.review_answers import Untold, are_unanswered
 from app.domain.sanitize import escape_markdown
 from app.domain.states import SPEC_LIVE, MessageState, SpecState
 from app.domain.trust import SAID_AT_MOST, SAID_WITHIN
@@ -91,6 +94,9 @@ async def take_up_batch(parts: Parts, repo: RepoRef, payload: Mapping[str, Any])
             # One of them may turn out to have the same thread.
             raise RetryAt("another batch is to be read before", parts.clock() + timedelta(seconds=2))
     words = await parts.github.fetch_pull_words(repo, batch.pull_number, review_ids)
+    if batch.built_at is None and (apart := _apart(words, review_ids)):
+        await _split(parts, batch_id, apart)
+        raise RetryAt("reviews in it are batches of their own", parts.clock())
     again = are_unanswered(words, opened, (await parts.identity()).bot_user_id)
     composed = await _compose(parts, repo, batch, words, again)
     crashpoint("review_message.before")
@@ -106,6 +112,29 @@ async def take_up_batch(parts: Parts, repo: RepoRef, payload: Mapping[str, Any])
     crashpoint("review_message.after")
     if told is not None and told.sandbox_id is not None:
         await parts.ring(told.sandbox_id)
+
+
+def _apart(words: PullWords, review_ids: Collection[int]) -> list[int]:
+    """Reviews that must not share a batch. Inline comments tell which review they belong to, and not of which kind it
+    is; so those of several, heard before any of the reviews themselves, were collected into one.
+    """
+    alone = [one.review_id for one in words.reviews if stands_alone(one.state, one.body)]
+    return alone[1:] if len(alone) == len(review_ids) else alone if len(review_ids) > 1 else []
+
+
+async def _split(parts: Parts, batch_id: uuid.UUID, review_ids: Collection[int]) -> None:
+    async with parts.db.write() as session:
+        batch = await reviews.find_batch(session, batch_id)
+        spec = await specs.find_spec(session, batch.spec_id) if batch is not None else None
+        if batch is None or spec is None:
+            return
+        await specs.record_fact(session, spec.id, parts.clock())
+        locked = await reviews.lock_batch(session, batch_id)
+        present = await reviews.list_review_ids(session, batch_id)
+        if locked is None or locked.built_at is not None:
+            return
+        for review_id in sorted(present.intersection(review_ids)):
+            await reviews.split_off(session, spec, locked, review_id, parts.clock())
 
 
 async def _has_grown(
@@ -141,7 +170,7 @@ async def _compose(
         if (await parts.github.fetch_permission(repo, speaker)).may_write
     }
     if batch.author_id not in writers:
-        return None
+        return Composed("") if draft.is_empty and not again else None
     return await asyncio.to_thread(compose_batch, words, author, writers, batch.pull_number, again)
 
 
@@ -154,10 +183,13 @@ def _changed(words: PullWords, changed: tuple[str, int], pull_number: int) -> _C
     kind, number = changed
     if kind == reviews.REVIEW:
         place = place_of_review(pull_number, number)
-        return next(((None, one.body, place) for one in words.reviews if one.review_id == number), None)
+        mine = (one for one in words.reviews if one.review_id == number and not one.altered)
+        return next(((None, one.body, place) for one in mine), None)
     place = place_of_remark(pull_number, number)
     found = next((one for one in words.remarks if one.comment_id == number), None)
-    return (found.root_id, found.body, place) if found and found.root_id not in words.resolved else None
+    if found is None or found.altered or found.root_id in words.resolved:
+        return None
+    return found.root_id, found.body, place
 
 
 async def _record(
@@ -169,6 +201,9 @@ async def _record(
 ) -> Message | None:
     """The message that is new, if one is."""
     message = await reviews.find_message_of(session, batch.id)
+    if composed is None and (message is None or message.state is MessageState.QUEUED):
+        text = ACCESS_LOST.format(login=escape_markdown(batch.author_login))
+        await _owe_notice(parts, session, batch, f"no_access:{batch.id}", text)
     if message is None:
         return await _hand_over(parts, session, batch, composed or Composed(""))
     if message.state is MessageState.CANCELLED and composed is not None and composed.text:
@@ -208,7 +243,7 @@ async def _hand_over(
     now = parts.clock()
     batch.built_at = now
     spec = await specs.find_spec(session, batch.spec_id)
-    if spec is None or not (composed.text or composed.left_out):
+    if spec is None or composed.is_empty:
         return None
     if spec.state in {SpecState.COMPLETED, SpecState.CANCELLED}:
         await _say_ended(parts, session, batch)
@@ -250,7 +285,19 @@ async def _keep(parts: Parts, session: AsyncSession, batch: ReviewBatch, compose
     if spec is not None:
         repo = (spec.installation_id, spec.repo_id)
         await reviews.owe_receipts(session, repo, batch.id, EYES, parts.clock())
-        await reviews.owe_left_out(session, repo, batch, composed.left_out, parts.clock())
+        await _say_untold(parts, session, repo, batch, composed)
+
+
+async def _say_untold(
+    parts: Parts, session: AsyncSession, repo: tuple[int, int], batch: ReviewBatch, composed: Composed
+) -> None:
+    now = parts.clock()
+    await reviews.owe_untold(session, repo, batch, (Untold.LEFT_OUT, composed.left_out), now)
+    await reviews.owe_untold(session, repo, batch, (Untold.ALTERED, composed.altered), now)
+    if composed.altered_nodes:
+        await reviews.owe_refusal(session, repo, composed.altered_nodes, now)
+        text = ALTERED_REVIEW.format(login=escape_markdown(batch.author_login))
+        await _owe_notice(parts, session, batch, f"altered:{batch.id}", text)
 
 
 async def _say_ended(parts: Parts, session: AsyncSession, batch: ReviewBatch) -> None:

@@ -14,7 +14,8 @@ from app.db.effects import record_effect, record_reaction
 from app.db.models import Effect, Message, ReviewBatch, ReviewThread, ReviewWord, Spec
 from app.domain.ids import EffectId
 from app.domain.replies import CONFUSED
-from app.domain.review import LEFT_OUT, BatchThread, decide_due, left_out_marker
+from app.domain.review import BatchThread, decide_due
+from app.domain.review_answers import Untold, render_untold, untold_marker
 from app.domain.states import EffectState, MessageState
 
 REVIEW, COMMENT = "review", "comment"
@@ -164,6 +165,25 @@ async def owe_another_look(
     return await _owe_look(session, spec, batch, changed, now)
 
 
+async def split_off(
+    session: AsyncSession, spec: Spec, batch: ReviewBatch, review_id: int, now: datetime
+) -> None:
+    """Make a batch of its own, read at once, of what one of several reviews in a batch says."""
+    own = ReviewBatch(
+        id=uuid.uuid4(), spec_id=batch.spec_id, pull_number=batch.pull_number, author_id=batch.author_id,
+        author_login=batch.author_login, looks=1, review_nodes=[], opened_at=batch.opened_at,
+    )  # fmt: skip
+    session.add(own)
+    await session.flush()
+    await session.execute(
+        update(ReviewWord)
+        .where(ReviewWord.batch_id == batch.id, ReviewWord.review_id == review_id)
+        .values(batch_id=own.id)
+        .execution_options(synchronize_session=False)
+    )
+    await owe_first_look(session, spec, own, now)
+
+
 async def find_batch(session: AsyncSession, batch_id: uuid.UUID) -> ReviewBatch | None:
     return await session.get(ReviewBatch, batch_id)
 
@@ -263,19 +283,30 @@ async def owe_receipts(
     return next(filter(None, owed), None)
 
 
-async def owe_left_out(
+async def owe_untold(
     session: AsyncSession,
     repo: tuple[int, int],
     batch: ReviewBatch,
-    threads: Sequence[BatchThread],
+    untold: tuple[Untold, Sequence[BatchThread]],
     now: datetime,
 ) -> None:
-    """Threads that found no place in the message: 😕, and one answer each that says so."""
+    """Threads that the message does not speak of, and why: 😕, and one answer each that says so."""
+    why, threads = untold
     for thread in threads:
         for comment_id in thread.comment_ids:
             await record_reaction(session, repo, comment_id, CONFUSED, now, kind=REACTIONS[COMMENT])
-        marker = left_out_marker(str(batch.id), thread.root_id)
-        await owe_thread_answer(session, repo, batch, (thread.root_id, marker, f"{marker}\n{LEFT_OUT}"), now)
+        marker = untold_marker(str(batch.id), thread.root_id, why)
+        await owe_thread_answer(
+            session, repo, batch, (thread.root_id, marker, render_untold(marker, why)), now
+        )
+
+
+async def owe_refusal(
+    session: AsyncSession, repo: tuple[int, int], nodes: Sequence[str], now: datetime
+) -> None:
+    """😕 on reviews, by their GraphQL ids."""
+    for node in nodes:
+        await record_reaction(session, repo, node, CONFUSED, now, kind=REACTIONS[REVIEW])
 
 
 async def owe_thread_answer(

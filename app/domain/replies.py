@@ -166,6 +166,11 @@ SAID_ENOUGH = (
     "{login} has said {count} things to the agents of this repository within an hour, which is as much as one person may "
     "(😕 marks what was not taken). Say it again later, best in one comment."
 )
+ACCESS_LOST = "{login} had write access when reviewing this, and has none any more, so the agent does not get the review."
+ALTERED_REVIEW = (
+    "Somebody other than {login} changed the text of {login}'s review before the agent got it, so the agent does not get "
+    "that text. Say in a comment what is to be done."
+)
 PAUSED_HEARD = "The work is paused, so the agent hears this when it goes on: `/agent resume`."
 HELD = (
     "The work ends here, so nobody hears this message yet. `/agent retry` takes the work up again and hands the message "

@@ -1,4 +1,4 @@
-"""Reviews: what one batch of them is, what the agent is told of it, what each thread is answered. Pure.
+"""Reviews: what one batch of them is, and what the agent is told of it. Pure.
 
 A batch is one submitted review, or single comments that one person made shortly after one another. It becomes one
 message. A thread is named by the number of its first comment, in the message, in what the agent hands in and in the
@@ -7,15 +7,13 @@ marker of the answer, so that nothing has to be counted again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
 from app.domain.commands import Stop, parse_comment
-from app.domain.sanitize import cut_text, fence_around, neutralize_agent_text, sanitize_line, sanitize_text
-from app.domain.triggers import moment_of
+from app.domain.sanitize import cut_text, fence_around, sanitize_line, sanitize_text
 
 QUIET = timedelta(seconds=20)
 """Single comments are handed over when their author has been silent this long …"""
@@ -30,35 +28,32 @@ MAX_MESSAGE = 300_000
 """Characters of one message; threads that find no place in it are left out, which is said in each of them."""
 _FRAME, _PER_THREAD = 1_000, 60
 """Characters for what stands around the threads, and before each."""
-MAX_ANSWER = 4_000
-MAX_FILES_SHOWN = 10
 
 _ANSWER_EACH = (
     "Deal with each thread, or decide that nothing is to change. For each one call the tool answer_thread with its "
     "number and one or two sentences on what you did; they are posted there."
-)
-LEFT_OUT = (
-    "Not looked at: the review is longer than what the agent can be given at once. Answer here, and the agent gets this "
-    "thread."
 )
 _VERDICTS = {"APPROVED": "approved", "CHANGES_REQUESTED": "changes requested", "COMMENTED": "commented"}
 
 
 @dataclass(frozen=True)
 class ReviewBody:
-    """A submitted review without its inline comments. `state` as REST spells it, in capitals."""
+    """A submitted review without its inline comments. `state` as REST spells it, in capitals; `altered`: its text was
+    changed last by somebody who is not its author.
+    """
 
     review_id: int
     node_id: str
     state: str
     body: str
     author_id: int | None
+    altered: bool = False
 
 
 @dataclass(frozen=True)
 class Remark:
     """An inline comment. `root_id` is the first comment of its thread, itself for that one; `line` is None once the
-    line has gone from the diff, and then `original_line` is where it stood.
+    line has gone from the diff, and then `original_line` is where it stood; `altered` as for a review.
     """
 
     comment_id: int
@@ -74,6 +69,7 @@ class Remark:
     side: str
     diff_hunk: str
     updated_at: str = ""
+    altered: bool = False
 
     @property
     def place(self) -> str:
@@ -109,7 +105,8 @@ class BatchThread:
 @dataclass(frozen=True)
 class Composed:
     """`text` is empty when nothing is asked for. `review_nodes`: reviews whose own words are part of it; `place`: where
-    the first of its words stand, as the end of an address; `left_out`: threads that found no place in it; `blocks`: what it
+    the first of its words stand, as the end of an address; `left_out`: threads that found no place in it; `altered`: words
+    that somebody else changed, so the agent is not given them, and `altered_nodes`: reviews like that; `blocks`: what it
     holds of each thread, and under None of the reviews themselves; `stops`: beside them stands a
     command to stop.
     """
@@ -119,8 +116,15 @@ class Composed:
     review_nodes: tuple[str, ...] = ()
     place: str = ""
     left_out: tuple[BatchThread, ...] = ()
+    altered: tuple[BatchThread, ...] = ()
+    altered_nodes: tuple[str, ...] = ()
     stops: bool = False
     blocks: Mapping[int | None, str] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it asks for nothing, and nothing is to be said about it."""
+        return not (self.text or self.left_out or self.altered or self.altered_nodes)
 
     def is_said_in(self, message: str, root_id: int | None) -> bool:
         """Whether an earlier message of the same batch holds that thread, or the reviews' own words, just as they are
@@ -160,15 +164,20 @@ def compose_batch(
     again.
     """
     mine = {review.review_id for review in words.reviews if review.author_id == author[0]}
+    altered, nodes = _altered(words, mine, author[0])
     threads = _fresh(words, mine, author[0])
     earlier = {
         root: _earlier(threads.get(root, ()), words.remarks, root, writers) for root in {*threads, *again}
     }
     opened = [root for root in sorted(again) if root not in words.resolved and root not in threads]
     threads |= {root: [] for root in opened if earlier[root]}
-    spoken = [one for one in words.reviews if one.review_id in mine and words_for_agent(one.body)]
+    spoken = [
+        one
+        for one in words.reviews
+        if one.review_id in mine and not one.altered and words_for_agent(one.body)
+    ]
     if not threads and not spoken:
-        return Composed("")
+        return Composed("", altered=altered, altered_nodes=nodes)
     said = [words_for_agent(one.body) for one in spoken]
     texts = {
         root: _thread(remarks, earlier[root], author[1] if root in again else "")
@@ -179,7 +188,7 @@ def compose_batch(
     held = {root: _batch_thread(root, remarks or earlier[root][-1:]) for root, remarks in threads.items()}
     left_out = tuple(held[root] for root in threads if root not in shown)
     if not shown and not spoken:
-        return Composed("", left_out=left_out)
+        return Composed("", left_out=left_out, altered=altered, altered_nodes=nodes)
     parts = [_heading(words.reviews, author[1], pull_number, (len(shown), len(left_out))), *said]
     for at, root in enumerate(shown, 1):
         parts.append(f"Thread {root} ({at} of {len(shown)}): {texts[root]}")
@@ -193,6 +202,8 @@ def compose_batch(
         if spoken
         else place_of_remark(pull_number, held[shown[0]].comment_ids[0]),
         left_out,
+        altered,
+        nodes,
         any(map(_asks_to_stop, bodies)),
         {None: "\n\n".join(said), **{root: texts[root] for root in shown}},
     )
@@ -201,11 +212,33 @@ def compose_batch(
 def _fresh(words: PullWords, review_ids: Collection[int], author_id: int) -> dict[int, list[Remark]]:
     """What the reviewer says in those reviews, by thread: none of it resolved, all of it words for an agent."""
     threads: dict[int, list[Remark]] = {}
-    for remark in words.remarks:
-        fresh = remark.review_id in review_ids and remark.author_id == author_id
-        if fresh and remark.root_id not in words.resolved and words_for_agent(remark.body):
+    for remark in _said(words, review_ids, author_id):
+        if not remark.altered and words_for_agent(remark.body):
             threads.setdefault(remark.root_id, []).append(remark)
     return threads
+
+
+def _said(words: PullWords, review_ids: Collection[int], author_id: int) -> list[Remark]:
+    return [
+        remark
+        for remark in words.remarks
+        if remark.review_id in review_ids and remark.author_id == author_id
+        if remark.root_id not in words.resolved
+    ]
+
+
+def _altered(
+    words: PullWords, review_ids: Collection[int], author_id: int
+) -> tuple[tuple[BatchThread, ...], tuple[str, ...]]:
+    """What stands there under the reviewer's name and is not the reviewer's: whoever may change others' comments could
+    otherwise speak with their voice.
+    """
+    threads: dict[int, list[Remark]] = {}
+    for remark in _said(words, review_ids, author_id):
+        if remark.altered:
+            threads.setdefault(remark.root_id, []).append(remark)
+    nodes = [one.node_id for one in words.reviews if one.review_id in review_ids and one.altered]
+    return tuple(_batch_thread(root, remarks) for root, remarks in threads.items()), tuple(nodes)
 
 
 def _earlier(
@@ -216,7 +249,8 @@ def _earlier(
     return [
         remark
         for remark in remarks
-        if remark.root_id == root_id and remark.author_id in writers and words_for_agent(remark.body)
+        if remark.root_id == root_id and remark.author_id in writers and not remark.altered
+        if words_for_agent(remark.body)
         if before is None or remark.comment_id < before
     ]
 
@@ -291,69 +325,3 @@ def stands_alone(state: str, body: str) -> bool:
     how GitHub tells of a single comment, and of a reply.
     """
     return bool(body.strip()) or state.upper() != "COMMENTED"
-
-
-# ---------------------------------------------------------------- what is answered
-
-
-@dataclass(frozen=True)
-class Round:
-    """What became of a batch. `sha` and `files` of what was pushed for it, '' and () when nothing was; `failed`: why
-    it could not be followed; `answers`: the agent's own words by thread.
-    """
-
-    sha: str = ""
-    files: tuple[str, ...] = ()
-    failed: str = ""
-    answers: Mapping[int, str] = field(default_factory=dict)
-
-
-def answer_marker(batch_id: str, root_id: int) -> str:
-    return f"<!-- issuewright:review={batch_id} thread={root_id} -->"
-
-
-_ANSWER = re.compile(r"<!-- issuewright:review=\S+ thread=\d+ -->")
-"""The marker of an answer; not that of one which says that nothing was looked at."""
-
-
-def left_out_marker(batch_id: str, root_id: int) -> str:
-    """Of the answer in a thread that was not looked at."""
-    return f"<!-- issuewright:review={batch_id} thread={root_id} part=left-out -->"
-
-
-def are_unanswered(
-    words: PullWords, opened: Collection[tuple[int, datetime | None]], our_id: int
-) -> frozenset[int]:
-    """Those of the threads, each with the time when it was opened again (None: not known), in which we have answered
-    nothing since. `our_id`: the number of our own account, since anybody can type a marker.
-    """
-    answered: dict[int, datetime] = {}
-    for remark in words.remarks:
-        at = moment_of(remark.updated_at)
-        if at is not None and remark.author_id == our_id and _ANSWER.match(remark.body):
-            answered[remark.root_id] = max(at, answered.get(remark.root_id, at))
-    return frozenset(
-        root for root, at in opened if at is None or root not in answered or answered[root] <= at
-    )
-
-
-def render_answer(marker: str, root_id: int, came_to: Round, commit_url: str) -> str:
-    """The one answer that a thread gets: the agent's words where it gave some, and which commit."""
-    words = neutralize_agent_text(came_to.answers.get(root_id, ""), MAX_ANSWER).strip()
-    commit = f"[`{came_to.sha[:7]}`]({commit_url})" if came_to.sha else ""
-    if came_to.failed:
-        text = "This could not be dealt with: the run failed. The status comment on the issue says why."
-    elif words:
-        text = f"{words}\n\nIn {commit}." if commit else f"{words}\n\nNothing was committed in this round."
-    elif commit:
-        text = f"Looked at in {commit}, which changes {_listed(came_to.files)}."
-    else:
-        text = "Nothing was changed for this: the round ended without a commit."
-    return f"{marker}\n{text}"
-
-
-def _listed(files: Sequence[str]) -> str:
-    shown = [f"`{sanitize_line(path, 120).replace('`', '')}`" for path in files[:MAX_FILES_SHOWN]]
-    more = len(files) - len(shown)
-    listed = ", ".join(shown) or "no file"
-    return f"{listed} and {more} more" if more > 0 else listed

@@ -194,6 +194,10 @@ class PeopleControl(ControlClient):
         """Edits a line comment."""
         return self.do("reviews/edit_comment", comment_id=comment_id, by=by, body=body)
 
+    def edit_review(self, review_id: int, by: str, body: str) -> Json:
+        """Edits a review's own text."""
+        return self.do("reviews/edit", review_id=review_id, by=by, body=body)
+
     def delete_line_comment(self, comment_id: int, by: str) -> Json:
         """Deletes a line comment."""
         return self.do("reviews/delete_comment", comment_id=comment_id, by=by)

@@ -132,6 +132,8 @@ def comment_fields(kind: str, url: Callable[[World, Any], str]) -> dict[str, Res
         "fullDatabaseId": plain(lambda c: str(c.id)),
         "body": plain(lambda c: c.body),
         "author": within(lambda w, c: account(w, c.user_id)),
+        "editor": within(lambda w, c: account(w, c.editor_id)),
+        "lastEditedAt": plain(lambda c: iso_or_none(c.edited_at)),
         "isMinimized": plain(lambda c: c.minimized is not None),
         "minimizedReason": plain(lambda c: minimized(c.minimized)),
         "url": within(url),

@@ -136,6 +136,8 @@ class Comment:
     created_at: datetime
     updated_at: datetime
     app_id: int | None = None
+    edited_at: datetime | None = None
+    editor_id: int | None = None
     minimized: str | None = None
     reactions: list[Reaction] = field(default_factory=list)
 
@@ -163,6 +165,8 @@ class ReviewComment:
     updated_at: datetime
     position: int | None = 1
     in_reply_to: int | None = None
+    edited_at: datetime | None = None
+    editor_id: int | None = None
     minimized: str | None = None
     reactions: list[Reaction] = field(default_factory=list)
 
@@ -190,6 +194,8 @@ class Review:
     state: str
     commit_id: str
     submitted_at: datetime | None
+    edited_at: datetime | None = None
+    editor_id: int | None = None
     minimized: str | None = None
     reactions: list[Reaction] = field(default_factory=list)
 

@@ -14,14 +14,17 @@ from app.domain.review import (
     PullWords,
     Remark,
     ReviewBody,
-    Round,
-    answer_marker,
-    are_unanswered,
     compose_batch,
     decide_due,
-    left_out_marker,
-    render_answer,
     stands_alone,
+)
+from app.domain.review_answers import (
+    Round,
+    Untold,
+    answer_marker,
+    are_unanswered,
+    render_answer,
+    untold_marker,
 )
 
 CAROL = (1, "carol")
@@ -97,7 +100,7 @@ def test_words_beside_a_stop_are_kept_and_marked() -> None:
         (99, answer_marker("b", 11), 1, ()),
         (99, answer_marker("b", 11), 0, (11,)),
         (1, answer_marker("b", 11), 1, (11,)),
-        (99, left_out_marker("b", 11), 1, (11,)),
+        (99, untold_marker("b", 11, Untold.LEFT_OUT), 1, (11,)),
     ],
 )
 def test_only_an_answer_of_ours_that_is_younger_deals_with_a_thread_opened_again(

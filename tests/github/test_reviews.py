@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.domain.errors import Gone, RetryAt, Unexpected
-from app.domain.review import answer_marker
+from app.domain.review_answers import answer_marker
 from tests.github.conftest import Stage
 from tests.github.test_pulls import branch, pull
 

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.db.effects import record_effect
 from app.db.models import ReviewBatch, Sandbox
 from app.db.reviews import list_given_up, list_threads, list_unanswered, owe_thread_answer
-from app.domain.review import Round, answer_marker, render_answer
+from app.domain.review_answers import Round, answer_marker, render_answer
 from app.domain.secrets_scan import redact
 from sandbox_payload.wire import Manifest
 from worker.flow.take_result import Taken

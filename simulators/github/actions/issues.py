@@ -275,7 +275,8 @@ def edit_comment(platform: Platform, comment: Comment, actor: User, body: str) -
     """Changes a comment's text; the event carries the old one."""
     repository = platform.world.repositories[comment.repo_id]
     before, comment.body = comment.body, body
-    comment.updated_at = platform.world.now()
+    comment.updated_at = comment.edited_at = platform.world.now()
+    comment.editor_id = actor.id
     changes = {"changes": {"body": {"from": before}}}
     emit_comment(platform, repository, comment, actor, "edited", changes)
 

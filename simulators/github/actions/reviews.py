@@ -157,14 +157,17 @@ def emit_review(
     review: Review,
     actor: User,
     action: str,
+    changes: Json | None = None,
 ) -> None:
     """A ``pull_request_review`` event."""
     world = platform.world
-    body = {
+    body: Json = {
         "action": action,
         "review": review_json(world, review, webhook=True),
         "pull_request": pull_simple_json(world, repository, issue, pull),
     }
+    if changes is not None:
+        body["changes"] = changes
     platform.emit("pull_request_review", repository, actor, body)
 
 
@@ -195,9 +198,19 @@ def edit_review_comment(platform: Platform, comment: ReviewComment, actor: User,
     repository = platform.world.repositories[comment.repo_id]
     issue, pull = platform.world.pull(repository, comment.number)
     before, comment.body = comment.body, body
-    comment.updated_at = platform.world.now()
+    comment.updated_at = comment.edited_at = platform.world.now()
+    comment.editor_id = actor.id
     changes = {"body": {"from": before}}
     emit_review_comment(platform, repository, issue, pull, comment, actor, "edited", changes)
+
+
+def edit_review(platform: Platform, review: Review, actor: User, body: str) -> None:
+    """Changes a review's own text."""
+    repository = platform.world.repositories[review.repo_id]
+    issue, pull = platform.world.pull(repository, review.number)
+    before, review.body = review.body, body
+    review.edited_at, review.editor_id = platform.world.now(), actor.id
+    emit_review(platform, repository, issue, pull, review, actor, "edited", {"body": {"from": before}})
 
 
 def delete_review_comment(platform: Platform, comment: ReviewComment, actor: User) -> None:

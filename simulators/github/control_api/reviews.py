@@ -67,6 +67,14 @@ def edit_comment(sim: Simulation, comment_id: int, by: str, body: str) -> Json:
     return review_comment_json(sim.world, found)
 
 
+@control("reviews/edit")
+def edit(sim: Simulation, review_id: int, by: str, body: str) -> Json:
+    """Edits a review's own text."""
+    found = sim.world.reviews[review_id]
+    actions.edit_review(sim.platform, found, sim.actor(by), body)
+    return review_json(sim.world, found)
+
+
 @control("reviews/delete_comment")
 def delete_comment(sim: Simulation, comment_id: int, by: str) -> Json:
     """Deletes a line comment."""
