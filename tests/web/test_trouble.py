@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import random
+import secrets
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -53,9 +54,10 @@ async def test_two_thousand_deliveries_within_seconds_are_all_kept_and_none_is_r
     async with world.http() as http:
         answers = await asyncio.gather(*(one(http) for _ in range(2000)))
     await world.settled()
-    kept = answers.count(202)
+    kept = await stored(world)
     assert set(answers) <= {202, 503}
-    assert kept == await stored(world) >= 1900
+    # One that was given up waiting for may be stored all the same; it is known when GitHub sends it again.
+    assert 1900 <= answers.count(202) <= kept
     assert max(waits) < 10, "GitHub waits ten seconds for an answer"
     rung = [key for job, key, _ in world.doorbell.rings if job is JobName.INTAKE]
     assert 0 < len(rung) == len(set(rung)) <= kept
@@ -163,7 +165,7 @@ async def test_disk_full_then_writes_are_refused_reads_work_and_it_goes_on_when_
         pytest.skip("fills an SQLite file")
     sandbox_id, token = await add_sandbox(world)
     await disk.fill()
-    big = json.dumps({"action": "x", "filler": "x" * 200_000}).encode()
+    big = json.dumps({"action": "x", "filler": secrets.token_hex(100_000)}).encode()
     headers, upload = signed(big), b"x" * 300_000
     mine = f"/api/v1/sandboxes/{sandbox_id}"
     hashed = {"X-Content-SHA256": hashlib.sha256(upload).hexdigest()}
