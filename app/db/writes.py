@@ -15,6 +15,12 @@ from app.domain.states import SpecState
 _AT_WORK = frozenset({SpecState.QUEUED, SpecState.PLANNING, SpecState.IMPLEMENTING})
 """States in which the status comment keeps changing; a spec that waits for people is quiet."""
 
+_TURNS = {
+    Urgency.BACKGROUND: Installation.background_turn_at,
+    Urgency.WORK: Installation.work_turn_at,
+    Urgency.FINAL: Installation.final_turn_at,
+}
+
 
 async def claim_write(
     session: AsyncSession, installation_id: int, now: datetime, urgency: Urgency
@@ -56,9 +62,9 @@ async def take_turn(
     session: AsyncSession, installation_id: int, urgency: Urgency, free_at: datetime
 ) -> datetime:
     """When a caller that `claim_write` put off until `free_at` comes back. An edit of progress keeps no place."""
-    if urgency is Urgency.PROGRESS:
+    if urgency not in _TURNS:
         return free_at
-    column = Installation.final_turn_at if urgency is Urgency.FINAL else Installation.work_turn_at
+    column = _TURNS[urgency]
     found = select(column).where(Installation.id == installation_id)
     turn_at = (await session.execute(found)).scalar_one_or_none()
     mine, following = decide_turn(free_at, turn_at)

@@ -124,6 +124,21 @@ async def test_those_who_are_put_off_come_back_one_after_the_other(db: Database)
     assert round(await turn(Urgency.FINAL)) == 0, "final states queue among themselves"
 
 
+async def test_work_does_not_queue_behind_background_writes(db: Database) -> None:
+    pace = DatabasePace(db, lambda: NOW)
+    with writing(Urgency.FINAL):
+        for _ in range(10):
+            await pace.before_write(ONE)
+
+    async def turn(urgency: Urgency) -> float:
+        with writing(urgency), pytest.raises(RetryAt) as put_off:
+            await pace.before_write(ONE)
+        return (put_off.value.at - NOW).total_seconds()
+
+    assert [round(await turn(Urgency.BACKGROUND)) for _ in range(4)] == [10, 11, 12, 13]
+    assert round(await turn(Urgency.WORK)) == 2
+
+
 async def test_pause_that_github_asked_for_holds_one_installation_and_survives_a_restart(
     db: Database,
 ) -> None:

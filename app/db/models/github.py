@@ -55,10 +55,12 @@ class Installation(Base):
     not_before_at: Mapped[datetime | None]
     """No call at all before this time: GitHub asked for a pause."""
     next_write_at: Mapped[datetime | None]
+    background_turn_at: Mapped[datetime | None]
     work_turn_at: Mapped[datetime | None]
-    """When the next one who is put off may come back, so that they do not all come at once."""
     final_turn_at: Mapped[datetime | None]
-    """The same for final states, which queue among themselves only."""
+    """When the next one of an urgency who is put off may come back, so that they do not all come at once: each urgency
+    queues among its own, and never behind a less urgent one.
+    """
     updated_at: Mapped[datetime]
 
 
