@@ -25,6 +25,7 @@ from app.domain.errors import OutsideError
 from app.domain.labels import LabelNames
 from app.domain.model_price import price_of
 from app.domain.remote import RelayFiles
+from app.domain.spare import KeepsSpare
 from app.domain.supervision import Thresholds
 from app.domain.supply import Supply
 from app.github.access import GitHubAccess
@@ -41,7 +42,7 @@ from app.settings import Settings
 from app.web.sockets import GATEWAY_SOCKET, gateway_dir
 from worker.effects import Effects
 from worker.engine import Engine
-from worker.flow.order import sandbox_token
+from worker.flow.order import sandbox_token, usual_size
 from worker.intake import Intake
 from worker.parts import Limits, ModelKeys, Parts, VerdictRules
 from worker.supervise.app_door import AppDoor
@@ -204,6 +205,8 @@ class WorkerProcess:
             jobs.append(self._ask_model(self._parts.verdict_rules))
         if isinstance(self._parts.sandboxes, RelayFiles):
             jobs.append(self._carry(self._parts.sandboxes))
+        if isinstance(self._parts.sandboxes, KeepsSpare):
+            jobs.append(self._parts.sandboxes.keep_spare(usual_size(self._parts.limits)))
         if self._redis_url is not None:
             jobs.append(self._listen(self._redis_url))
         tasks = [asyncio.create_task(job) for job in jobs]

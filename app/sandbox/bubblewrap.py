@@ -6,21 +6,28 @@ They share the host's kernel: right for one's own repositories, not for hostile 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import re
 import secrets
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
-from app.domain.errors import Denied
+from app.domain.errors import Denied, IssuewrightError, Unexpected
 from app.domain.ports import Probe
+from app.domain.spare import SandboxSize
+from app.sandbox.bundle import read_bundle
 from app.sandbox.interpreter import find_interpreter
-from app.sandbox.local import LocalHost, LocalSandboxes, ensure_private_directory
+from app.sandbox.local import LocalHost, LocalSandboxes, ensure_private_directory, order_of_size
 from app.sandbox.order import Isolation, KeeperOrder
 from app.sandbox.profile import bwrap_command, write_made_up_files
+from app.sandbox.spare import SPARE, Spare
 from app.sandbox.state_dir import StateDir
 
 _PROBE_S = 5.0
@@ -28,6 +35,8 @@ _ELSEWHERE = (
     "or set DAYTONA_API_KEY, or name SANDBOX_PROVIDER=process (no isolation: only for your own trusted code)"
 )
 _SYSCTL = Path("/proc/sys")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,10 @@ class BubblewrapSandboxes(LocalSandboxes):
         super().__init__(host)
         self._binaries = find_binaries() if binaries is None else binaries
         self._working: tuple[str, ...] | None = None
+        self._spare: Spare | None = None
+        self._ordered_at = -math.inf
+        self._closed = False
+        self._lock = threading.Lock()
 
     async def probe(self) -> Probe:
         """Runs a command in the real profile, and looks whether it has any network."""
@@ -90,6 +103,67 @@ class BubblewrapSandboxes(LocalSandboxes):
                 command, f"the sandbox has a network: {', '.join(sorted(interfaces)) or 'unknown'}"
             )
         return Outcome(command, "")
+
+    async def keep_spare(self, size: SandboxSize) -> None:
+        """A spare sandbox at any time, made again a little after the last one was ordered: what has just been ordered
+        has this machine to itself. Where one can't be made or does not last, the next try takes its time.
+        """
+        pace = self._host.pace
+        while True:
+            pause_s = pace.spare_look_s
+            try:
+                await asyncio.to_thread(self._ensure_spare, size, await self._bwrap())
+            except (IssuewrightError, OSError) as error:
+                _log.warning("no spare sandbox: %s", error)
+                pause_s = pace.spare_retry_s
+            await asyncio.sleep(pause_s)
+
+    async def aclose(self) -> None:
+        """The spare goes; sandboxes and keepers stay."""
+        self._closed = True
+        await asyncio.to_thread(self._drop_spare)
+
+    def _ensure_spare(self, size: SandboxSize, bwrap: tuple[str, ...]) -> None:
+        with self._lock:
+            spare, wait = self._spare, monotonic() < self._ordered_at + self._host.pace.spare_after_s
+        if spare is None and not wait:
+            self._make_spare(size, bwrap)
+        elif spare is not None and not spare.lives:
+            self._drop_spare()
+            raise Unexpected("the last one has ended by itself")
+
+    def _make_spare(self, size: SandboxSize, bwrap: tuple[str, ...]) -> None:
+        ensure_private_directory(self._root)
+        ensure_private_directory(self._host.socket_dir)
+        bundle = read_bundle(self._host.payload)
+        order = order_of_size(self._host, size, self.isolation, bwrap, bundle.digest)
+        new = self._lay_ground(".new-spare", bundle)
+        directory = StateDir(new.path.rename(self._root / f"{SPARE}-{secrets.token_hex(4)}"))
+        try:
+            spare = Spare.start(directory, order)
+        except BaseException:
+            shutil.rmtree(directory.path, ignore_errors=True)
+            raise
+        with self._lock:
+            self._spare = spare
+        if self._closed:
+            self._drop_spare()
+
+    def _take_spare(self, asked: KeeperOrder) -> Spare | None:
+        with self._lock:
+            self._ordered_at = monotonic()
+            spare = self._spare
+            if spare is None or not spare.lives or not spare.fits(asked):
+                return None
+            self._spare = None
+        return spare
+
+    def _drop_spare(self) -> None:
+        with self._lock:
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.close()
+            shutil.rmtree(spare.directory.path, ignore_errors=True)
 
     async def try_program(self, prepare: Callable[[Path], None], arguments: Sequence[str]) -> tuple[int, str]:
         """Runs Python with `arguments` in a sandbox of its own, of which nothing stays; `prepare` may put files into
@@ -200,23 +274,4 @@ async def _run(argv: list[str]) -> tuple[int, str]:
 
 
 def _probe_order(host: LocalHost, command: tuple[str, ...]) -> KeeperOrder:
-    return KeeperOrder(
-        sandbox_id="probe",
-        name="probe",
-        labels={},
-        environment={},
-        mirror="",
-        branch="",
-        start_sha="",
-        agent_config_sha="",
-        memory_gb=1,
-        cpu=1,
-        disk_gb=1,
-        time_limit_s=1,
-        allow_hosts=(),
-        isolation=Isolation.BUBBLEWRAP,
-        socket_dir=str(host.socket_dir),
-        payload_digest="",
-        bwrap=command,
-        pace=host.pace,
-    )
+    return order_of_size(host, SandboxSize(1, 1, 1, 1), Isolation.BUBBLEWRAP, command, "")

@@ -1,30 +1,37 @@
 """`python -m app.sandbox.keeper DIRECTORY`: owns one local sandbox from its order to its ending.
 
 It takes the directory's lock, goes into the background (the command returns 0 as soon as that is done, also when
-another keeper has the lock), makes the work tree, starts the payload and watches it, and writes exit.json last. It
-survives the worker; what it started does not survive it. A second keeper never takes over a sandbox.
+another keeper has the lock), starts the payload held, makes the work tree meanwhile, lets the payload go and watches
+it, and writes exit.json last. It survives the worker; what it started does not survive it. A second keeper never takes
+over a sandbox.
+
+With `--spare`, DIRECTORY is a sandbox that nobody has ordered yet, and standard input a socket to whoever made it
+(`app.sandbox.spare`): the payload is started, and the keeper waits to be told the name that the directory has got with
+its order. When the other end closes instead, everything goes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from app.domain.errors import IssuewrightError
+from app.domain.errors import IssuewrightError, Refused
 from app.sandbox.agent_config import lay_base_config
-from app.sandbox.cgroup import make_cgroups, ran_out_of_memory, remove_cgroups
-from app.sandbox.launch import plan_launch
+from app.sandbox.cgroup import ran_out_of_memory, remove_cgroups
+from app.sandbox.held_payload import HeldPayload
 from app.sandbox.limits import become_subreaper
 from app.sandbox.order import Isolation, KeeperOrder
 from app.sandbox.payload_log import PayloadLog
 from app.sandbox.process_table import find_eldest_child, list_descendants, read_table
-from app.sandbox.state_dir import SETUP_FAILED, StateDir
+from app.sandbox.state_dir import SETUP_FAILED, StateDir, check_name
 from app.sandbox.watch import Verdict, watch_all, watch_stop
 from app.sandbox.worktree import make_work_tree
 
@@ -33,14 +40,19 @@ _DRAIN_S = 2.0
 _KILL_S = 30.0
 _CHUNK_BYTES = 65_536
 _KILLED = 128 + signal.SIGKILL
+_NAME_BYTES = 200
+TAKEN = b"taken\n"
+"""What a spare keeper answers when it has taken its sandbox over."""
 
 
 class Keeper:
     """One sandbox's life. `verdicts` collects what its watchers, signals and stop requests say, in order."""
 
-    def __init__(self, directory: StateDir, order: KeeperOrder) -> None:
+    def __init__(self, directory: StateDir, order: KeeperOrder, held: HeldPayload | None = None) -> None:
+        """`held`: the payload, when it has been started already."""
         self._directory = directory
         self._order = order
+        self._held = held
         self._verdicts: asyncio.Queue[Verdict] = asyncio.Queue()
         self._log = PayloadLog(directory.log, order.pace.log_segment_bytes, order.pace.log_segments)
 
@@ -62,51 +74,34 @@ class Keeper:
         self._directory.write_ending(exit_code, reason)
 
     async def _live(self) -> tuple[int | None, str]:
-        verdict = await self._set_up()
-        if verdict is not None:
-            return None, verdict.reason
-        pace = self._order.pace
-        wanted = {
-            "memory": self._order.memory_gb * pace.gb_bytes,
-            "pids": pace.max_threads,
-            "cpu": max(1, self._order.cpu),
-        }
-        cgroups = make_cgroups(f"issuewright-{self._directory.name}-{os.getpid()}", wanted)
+        held = self._held or await HeldPayload.start(self._order, self._directory)
         try:
-            exit_code, reason = await self._run(cgroups)
-            if exit_code == _KILLED and not reason and ran_out_of_memory(cgroups):
+            exit_code, reason = await self._run(held)
+            if exit_code == _KILLED and not reason and ran_out_of_memory(held.cgroups):
                 reason = "memory"
             return exit_code, reason
         finally:
-            remove_cgroups(cgroups)
+            remove_cgroups(held.cgroups)
 
-    async def _run(self, cgroups: tuple[Path, ...]) -> tuple[int, str]:
-        """The payload from its start to its end, and to that of everything it left."""
-        launch = plan_launch(self._order, self._directory, cgroups)
-        # A pipe of our own: asyncio's wait() would wait for everybody who holds the other end, orphans too.
-        reading, writing = os.pipe()
-        pump = asyncio.ensure_future(self._pump(reading))
+    async def _run(self, held: HeldPayload) -> tuple[int | None, str]:
+        """The payload until its end, and that of everything it left. No exit code when it got no work."""
+        pump = asyncio.ensure_future(self._pump(held.output))
+        watchers: tuple[asyncio.Task[None], ...] = ()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *launch.argv,
-                env=launch.environment,
-                cwd=launch.cwd,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                start_new_session=True,
+            verdict = await self._set_up()
+            if verdict is not None:
+                return None, verdict.reason
+            self._directory.write_started(held.process.pid)
+            held.let_go(self._order)
+            watchers = await watch_all(
+                self._order, self._directory, held.process.pid, self._verdicts.put_nowait
             )
-        finally:
-            os.close(writing)
-        self._directory.write_started(process.pid, cgroups)
-        watchers = await watch_all(self._order, self._directory, process.pid, self._verdicts.put_nowait)
-        try:
-            return await self._attend(process)
+            return await self._attend(held.process)
         finally:
             for watcher in watchers:
                 watcher.cancel()
             await asyncio.gather(*watchers, return_exceptions=True)
-            await self._kill_all(process)
+            await kill_all(held.process)
             await asyncio.wait((pump,), timeout=_DRAIN_S)
             pump.cancel()
 
@@ -189,19 +184,20 @@ class Keeper:
         with suppress(ProcessLookupError):
             os.kill(target, signal.SIGTERM)
 
-    async def _kill_all(self, process: asyncio.subprocess.Process) -> None:
-        """Everything below this keeper, to which orphans are handed (by the kernel, see `main`). In a namespace the
-        first kill takes all; without one, children may be born meanwhile, so again until none is left.
-        """
-        end = time.monotonic() + _KILL_S
-        while (inside := list_descendants(read_table(), os.getpid())) and time.monotonic() < end:
-            for entry in inside:
-                with suppress(ProcessLookupError):
-                    os.kill(entry.pid, signal.SIGKILL)
-            await asyncio.sleep(0.01)
-        if process.returncode is None:
-            await process.wait()
-        _collect_orphans()
+
+async def kill_all(process: asyncio.subprocess.Process) -> None:
+    """Everything below this keeper, to which orphans are handed (by the kernel, see `main`). In a namespace the
+    first kill takes all; without one, children may be born meanwhile, so again until none is left.
+    """
+    end = time.monotonic() + _KILL_S
+    while (inside := list_descendants(read_table(), os.getpid())) and time.monotonic() < end:
+        for entry in inside:
+            with suppress(ProcessLookupError):
+                os.kill(entry.pid, signal.SIGKILL)
+        await asyncio.sleep(0.01)
+    if process.returncode is None:
+        await process.wait()
+    _collect_orphans()
 
 
 def _collect_orphans() -> None:
@@ -215,20 +211,70 @@ def _exit_code(returncode: int) -> int:
     return 128 - returncode if returncode < 0 else returncode
 
 
+async def keep_spare(directory: StateDir, size: KeeperOrder, maker: socket.socket) -> None:
+    """Until it has been ordered and has ended, or `maker` has closed its end, or the payload has ended."""
+    held = await HeldPayload.start(size, directory)
+    ordered = await _await_order(held, maker, directory.path.parent)
+    maker.close()
+    if ordered is not None:
+        await Keeper(*ordered, held).keep()
+        return
+    await kill_all(held.process)
+    remove_cgroups(held.cgroups)
+    # Under this name it is nobody's. With an order it has another, and waits for another keeper.
+    shutil.rmtree(directory.path, ignore_errors=True)
+
+
+async def _await_order(
+    held: HeldPayload, maker: socket.socket, root: Path
+) -> tuple[StateDir, KeeperOrder] | None:
+    loop = asyncio.get_running_loop()
+    maker.setblocking(False)
+    hearing = asyncio.ensure_future(loop.sock_recv(maker, _NAME_BYTES))
+    ended = asyncio.ensure_future(held.process.wait())
+    try:
+        await asyncio.wait((hearing, ended), return_when=asyncio.FIRST_COMPLETED)
+        # A name is written in one go, and is shorter than any socket's buffer.
+        if not hearing.done() or not (name := hearing.result().decode()):
+            return None
+        directory = StateDir(root / check_name(name))
+        order = directory.read_order()
+        if order is None or directory.read_keeper_pid() is not None:
+            return None
+        directory.write_keeper_pid(os.getpid())
+        await loop.sock_sendall(maker, TAKEN)
+    except (OSError, Refused):
+        return None
+    else:
+        return directory, order
+    finally:
+        for one in (hearing, ended):
+            one.cancel()
+
+
 def main(arguments: Sequence[str]) -> int:
-    directory = StateDir(Path(arguments[0]))
+    *options, path = arguments
+    directory = StateDir(Path(path))
     lock = directory.open_lock(wait_s=_LOCK_WAIT_S)
     # No lock: somebody keeps it. A pid: somebody did, and a second one would start over on a used work tree.
     if lock is None or directory.read_keeper_pid() is not None:
         return 0
-    order = directory.read_order()
+    spare = options == ["--spare"]
+    order = directory.read_size() if spare else directory.read_order()
     if order is None:
         return 0
     if os.fork() > 0:
         # The lock belongs to the open file, which the child holds on to.
         os._exit(0)
-    directory.write_keeper_pid(os.getpid())
     become_subreaper()
+    if spare:
+        maker = socket.socket(fileno=os.dup(0))
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        asyncio.run(keep_spare(directory, order, maker))
+        return 0
+    directory.write_keeper_pid(os.getpid())
     asyncio.run(Keeper(directory, order).keep())
     return 0
 

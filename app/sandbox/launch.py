@@ -1,4 +1,8 @@
-"""The command and the environment that a keeper starts a sandbox with, for both kinds of isolation."""
+"""The command and the environment that a keeper starts a sandbox with, for both kinds of isolation.
+
+The payload is started held (`sandbox_payload.held`): it loads while its work tree is made, and is let go with the
+variables that only its order brings.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,12 @@ _PROXY_PORT = 29418
 
 @dataclass(frozen=True)
 class Launch:
+    """`app_url` is where the payload reaches the app."""
+
     argv: list[str]
     environment: Mapping[str, str]
     cwd: Path
+    app_url: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,10 @@ class _Places:
     path: str
     gateway_port: int
     proxy_port: int
+
+    @property
+    def app_url(self) -> str:
+        return f"http://127.0.0.1:{self.gateway_port}"
 
 
 def plan_launch(order: KeeperOrder, directory: StateDir, cgroups: tuple[Path, ...] = ()) -> Launch:
@@ -69,7 +80,8 @@ def plan_launch(order: KeeperOrder, directory: StateDir, cgroups: tuple[Path, ..
         )
         command = profile.bwrap_command(order, directory, interpreter, _payload_command(order, places))
         environment = _environment(order, places)
-        return Launch(_limited(order, cgroups, signal.SIGKILL, command), environment, Path("/"))
+        argv = _limited(order, cgroups, signal.SIGKILL, command)
+        return Launch(argv, environment, Path("/"), places.app_url)
     gateway_port, proxy_port = _free_ports(2)
     places = _Places(
         python=interpreter.executable,
@@ -87,9 +99,14 @@ def plan_launch(order: KeeperOrder, directory: StateDir, cgroups: tuple[Path, ..
     )
     environment = {**_environment(order, places), "TMPDIR": str(directory.tmp)}
     # Without a namespace nothing dies with the forwarder: it is asked to end, and passes that on.
-    return Launch(
-        _limited(order, cgroups, signal.SIGTERM, _payload_command(order, places)), environment, directory.work
-    )
+    argv = _limited(order, cgroups, signal.SIGTERM, _payload_command(order, places))
+    return Launch(argv, environment, directory.work, places.app_url)
+
+
+def variables_of(order: KeeperOrder, app_url: str) -> Mapping[str, str]:
+    """What the payload of `order` is let go with."""
+    model_url = f"{app_url}/api/v1/sandboxes/{order.sandbox_id}/model"
+    return {**order.environment, "ANTHROPIC_BASE_URL": model_url}
 
 
 def _payload_command(order: KeeperOrder, places: _Places) -> list[str]:
@@ -97,7 +114,7 @@ def _payload_command(order: KeeperOrder, places: _Places) -> list[str]:
     routes = ["--route", f"{places.gateway_port}={places.sockets / GATEWAY_SOCKET}"]
     if order.allow_hosts:
         routes += ["--route", f"{places.proxy_port}={places.sockets / PROXY_SOCKET}"]
-    payload = [python, "-P", "-m", "sandbox_payload"]
+    payload = [python, "-P", "-m", "sandbox_payload", "--held"]
     folders = [
         "--inputs",
         str(places.inputs),
@@ -110,12 +127,11 @@ def _payload_command(order: KeeperOrder, places: _Places) -> list[str]:
 
 
 def _environment(order: KeeperOrder, places: _Places) -> dict[str, str]:
-    """The contract's variables (section 5), and PATH, HOME, LANG and PYTHON*; nothing of the host's own."""
-    app = f"http://127.0.0.1:{places.gateway_port}"
+    """Those of the contract's variables (section 5) that are the same for every sandbox, and PATH, HOME, LANG and PYTHON*;
+    nothing of the host's own.
+    """
     environment = {
-        **order.environment,
-        "CALLBACK_URL": app,
-        "ANTHROPIC_BASE_URL": f"{app}/api/v1/sandboxes/{order.sandbox_id}/model",
+        "CALLBACK_URL": places.app_url,
         "SANDBOX_TOKEN_FILE": str(places.token),
         "PATH": places.path,
         "HOME": str(places.home),

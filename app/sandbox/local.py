@@ -12,24 +12,25 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, sleep, time
 
 from app.domain.errors import Refused, Unexpected
 from app.domain.ports import SandboxOrder, SandboxSight, SandboxStatus
-from app.sandbox.bundle import installed_payload, read_bundle
+from app.domain.spare import SandboxSize
+from app.sandbox.bundle import PayloadBundle, installed_payload, read_bundle
 from app.sandbox.cgroup import remove_cgroups
+from app.sandbox.keeper_start import start_keeper
 from app.sandbox.order import Isolation, KeeperOrder, Pace
 from app.sandbox.payload_log import read_log
 from app.sandbox.profile import write_made_up_files
+from app.sandbox.spare import SPARE, Spare
 from app.sandbox.state_dir import StateDir, check_name
 from sandbox_payload.wire import ENVIRONMENT
 
-_KEEPER_START_S = 15.0
 _KEEPER_END_S = 5.0
 _REMOVE_S = 10.0
 _LEFTOVER_S = 600.0
@@ -111,51 +112,51 @@ class LocalSandboxes:
         """Everything under a name of its own first: a directory with the sandbox's name is always complete."""
         bundle = read_bundle(self._host.payload)
         asked = _keeper_order(order, self._host, self.isolation, bwrap, bundle.digest)
-        new = StateDir(self._root / f".new-{order.name}-{secrets.token_hex(4)}")
-        new.path.mkdir(mode=0o700)
+        spare = self._take_spare(asked)
+        new = spare.directory if spare is not None else self._lay_ground(f".new-{order.name}", bundle)
         try:
-            for folder in (new.inputs, new.payload, new.etc, new.work, new.state, new.home, new.tmp, new.log):
-                folder.mkdir(mode=0o700)
             for name, data in order.inputs.items():
                 (new.inputs / check_name(name)).write_bytes(data)
-            new.token.touch(mode=0o600)
             new.token.write_text(order.token)
-            bundle.write_to(new.payload)
-            write_made_up_files(new.etc)
-            # The tree is the agent's own, whatever user it was cloned as.
-            (new.home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
             new.write_order(asked)
             # Of two that make the same sandbox at once, one renames first; the other finds a full directory there.
             with suppress(OSError):
                 new.path.rename(directory.path)
+                if spare is not None:
+                    spare.hand_over(directory.name)
         finally:
+            if spare is not None:
+                spare.close()
             if new.path.exists():
                 shutil.rmtree(new.path)
         if directory.read_order() is None:
             raise Unexpected(f"{directory.path} could not be made")
 
+    def _lay_ground(self, prefix: str, bundle: PayloadBundle) -> StateDir:
+        """What every sandbox has, whatever it is ordered for."""
+        new = StateDir(self._root / f"{prefix}-{secrets.token_hex(4)}")
+        new.path.mkdir(mode=0o700)
+        try:
+            for folder in (new.inputs, new.payload, new.etc, new.work, new.state, new.home, new.tmp, new.log):
+                folder.mkdir(mode=0o700)
+            new.token.touch(mode=0o600)
+            bundle.write_to(new.payload)
+            write_made_up_files(new.etc)
+            # The tree is the agent's own, whatever user it was cloned as.
+            (new.home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
+        except BaseException:
+            shutil.rmtree(new.path)
+            raise
+        return new
+
+    def _take_spare(self, _asked: KeeperOrder, /) -> Spare | None:
+        """A sandbox that has been started already and fits; the caller's alone from now on."""
+        return None
+
     def _ensure_keeper(self, directory: StateDir) -> None:
         if directory.read_keeper_pid() is not None or directory.keeper_lives():
             return
-        with directory.keeper_log.open("ab") as log:
-            starter = subprocess.Popen(
-                [sys.executable, "-P", "-m", "app.sandbox.keeper", str(directory.path)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=_keeper_environment(),
-                start_new_session=True,
-            )
-        # It returns as soon as the keeper is in the background with the lock in its hand.
-        try:
-            code = starter.wait(_KEEPER_START_S)
-        except subprocess.TimeoutExpired:
-            starter.kill()
-            code = starter.wait()
-        if code != 0:
-            tail = directory.keeper_log.read_bytes()[-1000:].decode("utf-8", "replace").strip()
-            raise Unexpected(f"the keeper of {directory.name} did not start ({code}): {tail}")
+        start_keeper(directory)
 
     # ------------------------------------------------------------ ending
 
@@ -176,8 +177,7 @@ class LocalSandboxes:
         if directory.path.exists():
             self._end_keeper(directory)
             self._kill_strays(directory)
-            started = directory.read_started()
-            remove_cgroups(started.cgroups if started is not None else ())
+            remove_cgroups(directory.read_cgroups())
             # From here on it is gone for everybody; what a crash leaves under this name goes with the next one.
             with suppress(FileNotFoundError):
                 directory.path.rename(self._root / f".trash-{directory.name}-{secrets.token_hex(4)}")
@@ -202,11 +202,13 @@ class LocalSandboxes:
             return
         old = time() - _LEFTOVER_S
         left = [str(path) for path in self._root.glob(".trash-*")]
-        for pattern in (".new-*", ".probe-*"):
+        for pattern in (".new-*", ".probe-*", f"{SPARE}-*"):
             for path in self._root.glob(pattern):
                 with suppress(FileNotFoundError):
-                    if path.stat().st_mtime < old:
-                        left.append(str(path))
+                    if path.stat().st_mtime < old and not StateDir(path).keeper_lives():
+                        remove_cgroups(StateDir(path).read_cgroups())
+                        # Whoever has just found a use for it finds nothing rather than a part of it.
+                        left.append(str(path.rename(self._root / f".trash-{path.name.lstrip('.')}")))
         end = monotonic() + _REMOVE_S
         for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]) if left else ():
             with suppress(subprocess.TimeoutExpired):
@@ -235,10 +237,30 @@ def _wait_for_end(directory: StateDir, seconds: float) -> bool:
     return True
 
 
-def _keeper_environment() -> dict[str, str]:
-    """The keeper needs to find Python, git and this package, and nothing that its starter knows beside."""
-    package_root = str(Path(__file__).resolve().parents[2])
-    return {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": package_root, "LANG": "C.UTF-8"}
+def order_of_size(
+    host: LocalHost, size: SandboxSize, isolation: Isolation, bwrap: tuple[str, ...], digest: str
+) -> KeeperOrder:
+    """Of no sandbox in particular."""
+    return KeeperOrder(
+        sandbox_id="",
+        name="",
+        labels={},
+        environment={},
+        mirror="",
+        branch="",
+        start_sha="",
+        agent_config_sha="",
+        memory_gb=size.memory_gb,
+        cpu=size.cpu,
+        disk_gb=size.disk_gb,
+        time_limit_s=size.time_limit_s,
+        allow_hosts=tuple(size.allow_hosts),
+        isolation=isolation,
+        socket_dir=str(host.socket_dir),
+        payload_digest=digest,
+        bwrap=bwrap,
+        pace=host.pace,
+    )
 
 
 def _keeper_order(
@@ -247,7 +269,9 @@ def _keeper_order(
     foreign = sorted(set(order.environment) - _ALLOWED_ENVIRONMENT)
     if foreign:
         raise Refused(f"not part of a sandbox's environment: {', '.join(foreign)}", code="environment")
-    return KeeperOrder(
+    size = SandboxSize(order.memory_gb, order.cpu, order.disk_gb, order.time_limit_s, order.allow_hosts)
+    return replace(
+        order_of_size(host, size, isolation, bwrap, digest),
         sandbox_id=order.sandbox_id,
         name=order.name,
         labels=dict(order.labels),
@@ -256,14 +280,4 @@ def _keeper_order(
         branch=order.branch,
         start_sha=order.start_sha,
         agent_config_sha=order.agent_config_sha,
-        memory_gb=order.memory_gb,
-        cpu=order.cpu,
-        disk_gb=order.disk_gb,
-        time_limit_s=order.time_limit_s,
-        allow_hosts=tuple(order.allow_hosts),
-        isolation=isolation,
-        socket_dir=str(host.socket_dir),
-        payload_digest=digest,
-        bwrap=bwrap,
-        pace=host.pace,
     )

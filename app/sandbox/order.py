@@ -32,6 +32,10 @@ class Pace:
     """Beyond the order's time limit, which the payload is to keep by itself."""
     grace_s: float = 25.0
     """To wrap up in, when the keeper ends it on its own account."""
+    spare_look_s: float = 1.0
+    spare_after_s: float = 5.0
+    """From an order to the next spare sandbox."""
+    spare_retry_s: float = 60.0
     gb_bytes: int = 1024**3
     max_processes: int = 1024
     max_threads: int = 4096

@@ -1,12 +1,14 @@
 """The directory of one local sandbox, the only record of it: whoever opens it on this host knows all there is to know.
 
+spare.json     it was made before anybody asked: for orders of this size
 order.json     what was asked for (never the token), written before the directory gets its name
 inputs/ token  what the payload reads; read-only inside
 payload/ etc/  the packed payload; the made-up system files
 work/ state/ home/ tmp/   writable inside
 log/           the payload's output, in segments named by their first byte's offset
 keeper.lock    held by the keeper as long as it lives; keeper.pid, keeper.log beside it
-started.json   the payload runs; exit.json: all is over, with the exit code and why
+cgroups.json   what was made for it elsewhere
+started.json   the payload has its work; exit.json: all is over, with the exit code and why
 stop           somebody asks for the end
 """
 
@@ -48,11 +50,10 @@ class Ending:
 
 @dataclass(frozen=True)
 class Start:
-    """`pid` is the outermost process of the payload, `cgroups` what was made for it."""
+    """`pid` is the outermost process of the payload."""
 
     pid: int
     at: datetime
-    cgroups: tuple[Path, ...]
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,16 @@ class StateDir:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def write_size(self, order: KeeperOrder) -> None:
+        """Of a spare one: what its order will have to be like."""
+        write_atomically(self.path / "spare.json", order.to_json())
+
+    def read_size(self) -> KeeperOrder | None:
+        try:
+            return KeeperOrder.from_json((self.path / "spare.json").read_bytes())
+        except FileNotFoundError:
+            return None
+
     # ------------------------------------------------------------ the keeper
 
     def open_lock(self, *, wait_s: float = 0) -> int | None:
@@ -164,16 +175,22 @@ class StateDir:
 
     # ------------------------------------------------------------ what became of it
 
-    def write_started(self, pid: int, cgroups: tuple[Path, ...]) -> None:
-        facts = {"pid": pid, "at": _now_text(), "cgroups": [str(group) for group in cgroups]}
+    def write_cgroups(self, cgroups: tuple[Path, ...]) -> None:
+        """What was made for it outside of this directory."""
+        write_atomically(self.path / "cgroups.json", json.dumps([str(group) for group in cgroups]).encode())
+
+    def read_cgroups(self) -> tuple[Path, ...]:
+        return tuple(Path(group) for group in self._read_json("cgroups.json") or ())
+
+    def write_started(self, pid: int) -> None:
+        facts = {"pid": pid, "at": _now_text()}
         write_atomically(self.path / "started.json", json.dumps(facts).encode())
 
     def read_started(self) -> Start | None:
         facts = self._read_json("started.json")
         if facts is None:
             return None
-        groups = tuple(Path(group) for group in facts["cgroups"])
-        return Start(int(facts["pid"]), datetime.fromisoformat(str(facts["at"])), groups)
+        return Start(int(facts["pid"]), datetime.fromisoformat(str(facts["at"])))
 
     def write_ending(self, exit_code: int | None, reason: str) -> None:
         ending = Ending(exit_code, reason[:2000], _now_text())
@@ -195,12 +212,12 @@ class StateDir:
         facts = self._read_json("stop")
         return None if facts is None else StopRequest(float(facts["grace_s"]))
 
-    def _read_json(self, name: str) -> dict[str, Any] | None:
+    def _read_json(self, name: str) -> Any:
+        """None when there is no such file."""
         try:
-            facts: dict[str, Any] = json.loads((self.path / name).read_bytes())
+            return json.loads((self.path / name).read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return facts
 
     def read_sight(self) -> SandboxSight:
         """What a look from outside sees. The lock is asked before exit.json, since a keeper writes that one first."""

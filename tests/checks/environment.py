@@ -11,7 +11,7 @@ ALLOWED: Mapping[str, frozenset[str] | None] = {
     "app/settings.py": None,
     # Not settings of ours: where the system's own programs are, for a child process with an otherwise empty environment.
     "app/sandbox/launch.py": frozenset({"PATH"}),
-    "app/sandbox/local.py": frozenset({"PATH"}),
+    "app/sandbox/keeper_start.py": frozenset({"PATH"}),
 }
 """Which variables a file may read; None = all."""
 _READERS = {"environ", "environb", "getenv", "getenvb"}

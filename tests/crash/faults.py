@@ -6,7 +6,7 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,11 @@ SETTLE_S = 30.0
 
 def _is_keeper(words: Sequence[str]) -> bool:
     return "app.sandbox.keeper" in words
+
+
+def _keeps_spare(words: Sequence[str]) -> bool:
+    """As long as its directory has no other name."""
+    return "--spare" in words and Path(words[words.index("--spare") + 1]).exists()
 
 
 def _is_payload(words: Sequence[str]) -> bool:
@@ -92,7 +97,7 @@ def kill_part(world: World, part: str) -> None:
 
 
 def sandbox_process(world: World, part: str) -> int | None:
-    """Pid of this world's newest keeper, payload or agent."""
+    """Pid of this world's newest keeper, payload or agent; not of a sandbox that nobody has ordered yet."""
     fits = _SANDBOX_PARTS[part]
     found = []
     parents: dict[int, int] = {}
@@ -105,13 +110,21 @@ def sandbox_process(world: World, part: str) -> int | None:
             continue
         parents[int(stat.parent.name)], lines[int(stat.parent.name)] = parent, words
     ours = {pid for pid, words in lines.items() if any(str(world.home) in word for word in words)}
+    spares = {pid for pid, words in lines.items() if _keeps_spare(words)}
     for pid, words in lines.items():
-        above = pid
-        while above > 1 and above not in ours:
-            above = parents.get(above, 0)
-        if above in ours and fits(words):
+        line = _ancestry(pid, parents)
+        if line & ours and not line & spares and fits(words):
             found.append(pid)
     return max(found, default=None)
+
+
+def _ancestry(pid: int, parents: Mapping[int, int]) -> set[int]:
+    """It and everything above it."""
+    line = set()
+    while pid > 1 and pid not in line:
+        line.add(pid)
+        pid = parents.get(pid, 0)
+    return line
 
 
 def kill_in_sandbox(world: World, part: str) -> None:

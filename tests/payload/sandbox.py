@@ -96,6 +96,8 @@ class Sandbox:
     environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     start_sha: str = ""
+    held: bool = False
+    """It waits for `let_go`."""
 
     @property
     def workspace(self) -> Path:
@@ -160,15 +162,21 @@ class Sandbox:
         ]
         with (self.folder / "output").open("ab") as output:
             self.process = subprocess.Popen(
-                [*command, "--workspace", str(self.workspace)],
+                [*command, "--workspace", str(self.workspace), *(("--held",) if self.held else ())],
                 env=environment,
                 cwd="/",
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if self.held else subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         return self
+
+    def let_go(self, told: bytes) -> None:
+        assert self.process is not None
+        assert self.process.stdin is not None
+        self.process.stdin.write(told)
+        self.process.stdin.close()
 
     def wait(self, timeout_s: float = 40) -> int:
         """The exit code."""

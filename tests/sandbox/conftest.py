@@ -45,7 +45,8 @@ def payload(tmp_path: Path) -> Path:
     shutil.copytree(
         Path(__file__).with_name("stand_in"), package, ignore=shutil.ignore_patterns("__pycache__")
     )
-    shutil.copy(installed_payload() / "forwarder.py", package)
+    for shared in ("forwarder.py", "held.py"):
+        shutil.copy(installed_payload() / shared, package)
     return package
 
 

@@ -19,6 +19,7 @@ from app.domain.planning import (
 )
 from app.domain.ports import SandboxOrder
 from app.domain.prompt import render_conflict, render_continue, render_follow_up, render_prompt, render_system
+from app.domain.spare import SandboxSize
 from app.domain.states import TaskState
 from sandbox_payload import wire
 from sandbox_payload.wire.evidence import Criterion
@@ -26,6 +27,7 @@ from sandbox_payload.wire.plan import AGENT_PHASES, PhaseName
 from worker.flow.follow import is_left
 from worker.flow.model_key import direct_model
 from worker.mirrors import mirror_path
+from worker.parts import Limits
 from worker.step import Step
 
 DEADLINE_MARGIN_S = 300
@@ -34,6 +36,17 @@ DEADLINE_MARGIN_S = 300
 def sandbox_token(key: bytes, sandbox_id: str) -> str:
     """The bearer token of one sandbox: derived, so that a worker that takes over can hand in the same one."""
     return "iws_" + hmac.new(key, f"sandbox:{sandbox_id}".encode(), hashlib.sha256).hexdigest()
+
+
+def usual_size(limits: Limits) -> SandboxSize:
+    """Of a sandbox whose repository asks for nothing smaller."""
+    return SandboxSize(
+        limits.memory_gb, limits.cpu, limits.disk_gb, _time_limit_s(limits), tuple(limits.allow_hosts)
+    )
+
+
+def _time_limit_s(limits: Limits) -> int:
+    return limits.task_timeout_s + limits.idle_s + DEADLINE_MARGIN_S
 
 
 async def make_order(step: Step, sandbox: Sandbox) -> SandboxOrder:
@@ -68,7 +81,7 @@ async def make_order(step: Step, sandbox: Sandbox) -> SandboxOrder:
         inputs=inputs, token=sandbox_token(step.parts.token_key, sandbox.id),
         mirror=mirror_path(step.parts, spec.repo_id), branch=brief.branch, start_sha=sandbox.start_sha,
         agent_config_sha=spec.base_sha or sandbox.start_sha, memory_gb=sandbox.memory_gb or settings.memory_gb, cpu=settings.cpu,
-        disk_gb=settings.disk_gb, time_limit_s=limits.task_timeout_s + limits.idle_s + DEADLINE_MARGIN_S,
+        disk_gb=settings.disk_gb, time_limit_s=_time_limit_s(limits),
         allow_hosts=limits.allow_hosts, direct_model=await direct_model(step),
     )  # fmt: skip
 

@@ -17,6 +17,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from sandbox_payload.held import await_release
+
 HOST_PLACES = (
     "/root",
     "/home",
@@ -227,7 +229,10 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     for name in ("--inputs", "--state", "--workspace"):
         parser.add_argument(name, type=Path, required=True)
+    parser.add_argument("--held", action="store_true")
     options = parser.parse_args()
+    if options.held:
+        os.environ.update(await_release())
     inside = Inside(options.inputs, options.state, options.workspace)
     act = (options.inputs / "prompt.md").read_text()
     return int(getattr(inside, act)())
