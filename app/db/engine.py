@@ -25,6 +25,7 @@ __all__ = ["Database", "PlainSession"]
 
 BUSY_TIMEOUT_MS = 5000
 _READ_ONLY = "issuewright_read_only"
+_ALONE = "issuewright_alone"
 _SQLITE_ARGUMENTS: dict[str, Any] = {"isolation_level": None, "timeout": BUSY_TIMEOUT_MS / 1000}
 
 Result = TypeVar("Result")
@@ -72,6 +73,22 @@ class Database:
                 return await asyncio.to_thread(self._transact, work)
         async with self.engine.begin() as connection:
             return await connection.run_sync(work)
+
+    async def transact_last(self, work: Callable[[Connection], Result]) -> Result:
+        """As `transact`, for `work` that writes by its last statement alone, and does not mind what others write
+        between that and what it has read.
+
+        On SQLite without BEGIN and COMMIT: the statement is a transaction by itself, and a thread that asks for the
+        interpreter less often is held up less often by a loop that is busy.
+        """
+        if self.dialect == "sqlite":
+            async with self._writer:
+                return await asyncio.to_thread(self._transact_last, work)
+        return await self.transact(work)
+
+    def _transact_last(self, work: Callable[[Connection], Result]) -> Result:
+        with self._plain_engine.connect() as connection:
+            return work(connection.execution_options(**{_ALONE: True}))
 
     async def transact_rows(self, work: Callable[[PlainSession], Result]) -> Result:
         """As `transact`, for work on mapped rows; what it has changed is written when it returns."""
@@ -159,7 +176,8 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
 
 
 def _begin_now(connection: Any) -> None:
-    connection.exec_driver_sql(_beginning(connection))
+    if not connection.get_execution_options().get(_ALONE, False):
+        connection.exec_driver_sql(_beginning(connection))
 
 
 def _begin_later(connection: Any) -> None:

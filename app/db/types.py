@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, Dialect, Enum, String
+from sqlalchemy import JSON, DateTime, Dialect, Enum, LargeBinary, String
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -30,7 +31,9 @@ class UtcTime(TypeDecorator[datetime]):
         if value.tzinfo is None:
             raise ValueError("naive time: every time in the database is aware UTC")
         value = value.astimezone(UTC)
-        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if dialect.name == "sqlite" else value
+        if dialect.name != "sqlite":
+            return value
+        return value.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         del dialect
@@ -39,6 +42,32 @@ class UtcTime(TypeDecorator[datetime]):
         if isinstance(value, str):
             return datetime.fromisoformat(value)  # its Z is UTC
         return value.astimezone(UTC)  # type: ignore[no-any-return]
+
+
+_PACKED = b"\x01"
+"""The first byte of what is packed. What was stored before begins a JSON text, which no such byte does."""
+
+
+class PackedBytes(TypeDecorator[bytes]):
+    """Bytes that are stored packed: a fifth of what GitHub sends, so that the disk has less to write, twice for each
+    (log and table), before a delivery is durable. Reads what earlier releases stored unpacked, too.
+    """
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:
+        del dialect
+        return None if value is None else pack(value)
+
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> bytes | None:
+        del dialect
+        return zlib.decompress(memoryview(value)[1:]) if value and value.startswith(_PACKED) else value
+
+
+def pack(value: bytes) -> bytes:
+    """As `PackedBytes` stores it. The lowest level: the next ones take longer for nearly the same."""
+    return _PACKED + zlib.compress(value, 1)
 
 
 def state_column(kind: type[StrEnum], name: str) -> Enum:

@@ -76,8 +76,14 @@ async def read_whole(receive: Receive, declared: str, cap: int, limit_s: float) 
         await _drain(receive, max(cap, _DRAIN_BYTES))
         raise TooLarge
     try:
-        async with asyncio.timeout(limit_s):
-            return await _collect(receive, cap)
+        async with asyncio.timeout(None) as limit:
+            # Most bodies have arrived with their headers: then nothing is waited for, and no clock is wound up.
+            loop = asyncio.get_running_loop()
+            winding_up = loop.call_soon(limit.reschedule, loop.time() + limit_s)
+            try:
+                return await _collect(receive, cap)
+            finally:
+                winding_up.cancel()
     except TimeoutError:
         raise TooSlow from None
 

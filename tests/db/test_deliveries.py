@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import select, text
 
 from app.db.deliveries import NewDelivery, record_deliveries
 from app.db.engine import Database
@@ -48,3 +49,17 @@ async def test_repeated_within_a_group_and_later_then_the_first_stays_and_new_on
 
 async def test_nothing_to_record_then_nothing_is_asked(db: Database) -> None:
     assert await record_deliveries(db, []) == ()
+
+
+async def test_body_is_stored_packed_and_one_of_an_earlier_release_is_read_as_it_stands(db: Database) -> None:
+    body = b'{"action": "labeled", "filler": "' + b"x" * 10_000 + b'"}'
+    await record_deliveries(db, [delivery(1, body), delivery(2)])
+    async with db.write() as session:
+        plain = {"old": b' {"action": "opened"}', "id": "guid-2"}
+        await session.execute(text("UPDATE delivery SET body = :old WHERE id = :id"), plain)
+    async with db.read() as session:
+        size = await session.scalar(text("SELECT length(body) FROM delivery WHERE id = 'guid-1'"))
+        bodies = dict((await session.execute(select(Delivery.id, Delivery.body))).all())
+    assert size is not None
+    assert size < len(body) / 10
+    assert bodies == {"guid-1": body, "guid-2": plain["old"]}

@@ -18,7 +18,7 @@ from sqlalchemy.types import JSON, Boolean, DateTime, Enum, Float, Integer, Larg
 
 from app.db.migrate import _config, migrate, migration_transaction, schema_state
 from app.db.models import Base
-from app.db.types import UtcTime
+from app.db.types import PackedBytes, UtcTime
 
 REVISIONS = [one.revision for one in ScriptDirectory.from_config(_config()).walk_revisions()][::-1]
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -65,7 +65,7 @@ def some_value(of: Any, number: int) -> Any:
     if isinstance(kind, Uuid):
         return uuid.UUID(int=number)
     for types, value in (
-        ((Boolean,), True), ((Integer,), number), ((Float,), number / 2), ((LargeBinary,), b"row %d" % number),
+        ((Boolean,), True), ((Integer,), number), ((Float,), number / 2), ((LargeBinary, PackedBytes), b"row %d" % number),
     ):  # fmt: skip
         if isinstance(kind, types):
             return value

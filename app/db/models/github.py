@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Index, LargeBinary, String, Text
+from sqlalchemy import BigInteger, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base
-from app.db.types import Json, state_column
+from app.db.types import Json, PackedBytes, state_column
 from app.domain.states import DeliveryState, EffectState
 
 
@@ -21,7 +21,7 @@ class Delivery(Base):
     id: Mapped[str] = mapped_column(String(64), primary_key=True)
     event: Mapped[str] = mapped_column(String(64))
     headers: Mapped[dict[str, str]] = mapped_column(Json)
-    body: Mapped[bytes] = mapped_column(LargeBinary)
+    body: Mapped[bytes] = mapped_column(PackedBytes)
     received_at: Mapped[datetime]
     state: Mapped[DeliveryState] = mapped_column(state_column(DeliveryState, "state"))
     intent: Mapped[str | None] = mapped_column(String(32))
