@@ -258,6 +258,9 @@ def test_a_model_that_is_not_there_is_named(issuewright: Issuewright, app: dict[
     assert gone["state"] == "failed"
     assert "claude-retired-1 is not there" in gone["detail"]
     assert "some-model" not in gone["detail"]
+    guardian = examined(issuewright.run("doctor", "--json", GUARDIAN_MODEL="claude-retired-2"))["model"]
+    assert (guardian["state"], "claude-retired-2 is not there" in guardian["detail"]) == ("failed", True)
+    assert "GUARDIAN_MODEL" in guardian["cure"]
     unset = examined(issuewright.run("doctor", "--json", MODEL=None))["model"]
     assert unset["state"] == "ok"
     missing = examined(issuewright.run("doctor", "--json", ANTHROPIC_API_KEY=None))["model"]

@@ -218,6 +218,21 @@ async def test_answer_does_not_say_what_it_took_then_all_that_was_reserved_is_sp
     assert call.cost_usd == call.reserved_usd
 
 
+async def test_answer_goes_on_and_on_then_it_is_not_read_to_its_end_and_all_that_was_reserved_is_spent(
+    asked: Asked,
+) -> None:
+    bench = asked.bench
+    await start(bench)
+    asked.say({**AWAY, "message": "Leave the game. " * 20_000})
+    await tell(bench, *WORK)
+    assert await asked.ask() == 1
+    await tell(bench, bash("ls"))
+    assert await look(bench) == Looked(1)
+    assert await messages(bench) == []
+    (call,) = await asked.calls()
+    assert (call.cost_usd, call.status) == (call.reserved_usd, None)
+
+
 async def test_model_is_away_then_nothing_is_said_and_nothing_is_spent(asked: Asked) -> None:
     bench = asked.bench
     await start(bench)

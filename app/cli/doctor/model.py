@@ -31,9 +31,10 @@ async def check_model(settings: Settings) -> Verdict:
     async with client:
         try:
             models = settings.allowed_models[:MAX_MODELS]
-            if not models:
-                return await _listing(client)
-            return worst(await asyncio.gather(*(_one(client, model) for model in models)))
+            asked = [_one(client, model) for model in models] or [_listing(client)]
+            if settings.guardian_model and settings.guardian_model not in models:
+                asked.append(_one(client, settings.guardian_model, named="GUARDIAN_MODEL"))
+            return worst(await asyncio.gather(*asked))
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
             return failed(
@@ -51,24 +52,25 @@ async def _listing(client: httpx.AsyncClient) -> Verdict:
     return _refusal(answer, "the list of models")
 
 
-async def _one(client: httpx.AsyncClient, model: str) -> Verdict:
+async def _one(client: httpx.AsyncClient, model: str, named: str = "MODEL, MODELS") -> Verdict:
+    """`named`: the setting that names the model."""
     answer = await client.post("/v1/messages/count_tokens", json={"model": model, "messages": _HELLO})
     if answer.status_code in {404, 405} and not _names(answer, model):
         # Not every compatible endpoint counts; then one word of an answer is paid for.
         answer = await client.post("/v1/messages", json={"model": model, "messages": _HELLO, "max_tokens": 1})
-    return ok(f"{model} answers") if answer.is_success else _refusal(answer, model)
+    return ok(f"{model} answers") if answer.is_success else _refusal(answer, model, named)
 
 
 def _names(answer: httpx.Response, model: str) -> bool:
     return model in _said(answer)
 
 
-def _refusal(answer: httpx.Response, what: str) -> Verdict:
+def _refusal(answer: httpx.Response, what: str, named: str = "MODEL, MODELS") -> Verdict:
     status, said = answer.status_code, _said(answer)
     if status in {401, 403}:
         return failed(f"the model's API refuses the key ({status}: {said})", "set ANTHROPIC_API_KEY")
     if status == 404:
-        return failed(f"{what} is not there (404: {said})", "set MODEL, MODELS or ANTHROPIC_BASE_URL")
+        return failed(f"{what} is not there (404: {said})", f"set {named} or ANTHROPIC_BASE_URL")
     if status == 429 or status >= 500:
         return warning(f"{what} can't be had now ({status}: {said})", "run this again later")
     return failed(f"{what} is refused ({status}: {said})", "see what it says")
