@@ -23,9 +23,12 @@ def _is_keeper(words: Sequence[str]) -> bool:
     return "app.sandbox.keeper" in words
 
 
-def _keeps_spare(words: Sequence[str]) -> bool:
-    """As long as its directory has no other name."""
-    return "--spare" in words and Path(words[words.index("--spare") + 1]).exists()
+def _keeps_spare(pid: int, words: Sequence[str]) -> bool:
+    """Unless it has become the keeper of a sandbox with a name: one that is on its way out has none either."""
+    if "--spare" not in words:
+        return False
+    sandboxes = Path(words[words.index("--spare") + 1]).parent
+    return str(pid) not in {path.read_text() for path in sandboxes.glob("[!.]*/keeper.pid")}
 
 
 def _is_payload(words: Sequence[str]) -> bool:
@@ -110,7 +113,7 @@ def sandbox_process(world: World, part: str) -> int | None:
             continue
         parents[int(stat.parent.name)], lines[int(stat.parent.name)] = parent, words
     ours = {pid for pid, words in lines.items() if any(str(world.home) in word for word in words)}
-    spares = {pid for pid, words in lines.items() if _keeps_spare(words)}
+    spares = {pid for pid, words in lines.items() if _keeps_spare(pid, words)}
     for pid, words in lines.items():
         line = _ancestry(pid, parents)
         if line & ours and not line & spares and fits(words):
