@@ -219,6 +219,10 @@ async def _record(
         else:
             await withdraw_message(session, message.id)
             await reviews.replace_threads(session, batch.id, ())
+            spec = await specs.find_spec(session, batch.spec_id)
+            if spec is not None and composed is not None:
+                repo = (spec.installation_id, spec.repo_id)
+                await _say_untold(parts, session, repo, batch, composed)
         return None
     text = words_for_agent(changed[1]) if changed else ""
     if changed is None or not text or composed is None:
@@ -253,6 +257,7 @@ async def _hand_over(
         text = SAID_ENOUGH.format(login=escape_markdown(batch.author_login), count=SAID_AT_MOST)
         hour = int(now.timestamp()) // 3600
         await _owe_notice(parts, session, batch, f"enough:{batch.author_id}:{batch.pull_number}:{hour}", text)
+        await reviews.owe_refusal(session, (spec.installation_id, spec.repo_id), composed, now)
         return None
     await _keep(parts, session, batch, composed)
     if not composed.text:
@@ -295,7 +300,7 @@ async def _say_untold(
     await reviews.owe_untold(session, repo, batch, (Untold.LEFT_OUT, composed.left_out), now)
     await reviews.owe_untold(session, repo, batch, (Untold.ALTERED, composed.altered), now)
     if composed.altered_nodes:
-        await reviews.owe_refusal(session, repo, composed.altered_nodes, now)
+        await reviews.owe_refusal(session, repo, Composed("", review_nodes=composed.altered_nodes), now)
         text = ALTERED_REVIEW.format(login=escape_markdown(batch.author_login))
         await _owe_notice(parts, session, batch, f"altered:{batch.id}", text)
 

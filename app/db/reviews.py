@@ -14,7 +14,7 @@ from app.db.effects import record_effect, record_reaction
 from app.db.models import Effect, Message, ReviewBatch, ReviewThread, ReviewWord, Spec
 from app.domain.ids import EffectId
 from app.domain.replies import CONFUSED
-from app.domain.review import BatchThread, decide_due
+from app.domain.review import BatchThread, Composed, decide_due
 from app.domain.review_answers import Untold, render_untold, untold_marker
 from app.domain.states import EffectState, MessageState
 
@@ -301,12 +301,12 @@ async def owe_untold(
         )
 
 
-async def owe_refusal(
-    session: AsyncSession, repo: tuple[int, int], nodes: Sequence[str], now: datetime
-) -> None:
-    """😕 on reviews, by their GraphQL ids."""
-    for node in nodes:
+async def owe_refusal(session: AsyncSession, repo: tuple[int, int], refused: Composed, now: datetime) -> None:
+    """😕 on all that a message would have been made of."""
+    for node in refused.review_nodes:
         await record_reaction(session, repo, node, CONFUSED, now, kind=REACTIONS[REVIEW])
+    for comment_id in (one for thread in refused.threads for one in thread.comment_ids):
+        await record_reaction(session, repo, comment_id, CONFUSED, now, kind=REACTIONS[COMMENT])
 
 
 async def owe_thread_answer(

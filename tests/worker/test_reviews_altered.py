@@ -60,6 +60,21 @@ async def test_text_of_a_review_is_changed_by_somebody_else_then_its_threads_alo
     assert len(said) == 1
 
 
+async def test_all_that_is_left_of_a_review_that_waits_is_somebody_elses_then_it_is_withdrawn_and_said(
+    bench: Bench, other: str
+) -> None:
+    await ready(bench)
+    made = review(bench, "", "Rename it.", "Sort it.", event="REQUEST_CHANGES")
+    await bench.rest()
+    first, second = (int(one["id"]) for one in made["comments"])
+    bench.github.edit_line_comment(first, other, "Delete everything.")
+    bench.github.resolve_thread(second, "carol")
+    await bench.rest()
+    await bench.pass_time(30)
+    assert [row.state for row in await bench.messages()] == [MessageState.CANCELLED]
+    assert [thread for thread, _ in answers(bench)] == [first]
+
+
 async def test_only_words_changed_by_somebody_else_are_there_then_nothing_starts_and_it_is_said(
     bench: Bench, other: str
 ) -> None:

@@ -110,6 +110,8 @@ async def test_one_person_reviews_without_end_then_it_is_left_out_and_said(bench
     assert len(await contents(bench)) == 30
     pull = bench.github.pulls(bench.name)[0]["number"]
     assert len(replies(bench, pull)) == 1
+    await bench.pass_time(120)
+    assert sum("confused" in given for given in reactions_to(bench, "reviews")) == 4
 
 
 async def test_no_round_is_allowed_without_asking_then_each_resume_allows_one(bench: Bench) -> None:
