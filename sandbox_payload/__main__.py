@@ -14,7 +14,7 @@ from sandbox_payload.held import NotReleased, await_release
 from sandbox_payload.home import ensure_git_identity
 from sandbox_payload.inputs import BadInputs, Inputs, read_inputs, scrub_environment
 from sandbox_payload.processes import adopt_orphans
-from sandbox_payload.wire import ExitCode
+from sandbox_payload.wire import LOADED, ExitCode
 
 
 def main() -> int:
@@ -40,7 +40,7 @@ def main() -> int:
     try:
         if options.held:
             _load()
-            os.environ.update(await_release())
+            os.environ.update(await_release(state / LOADED))
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         inputs = read_inputs(
             options.inputs.resolve(), state, options.workspace.resolve(), os.environ, relayed=options.relay

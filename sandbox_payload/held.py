@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 
 class NotReleased(Exception):
     """The host ended, or wrote something else: there is no work."""
 
 
-def await_release() -> Mapping[str, str]:
-    """Blocks; the variables. Nothing that is started afterwards inherits the host's end. Raises NotReleased."""
+def await_release(loaded: Path) -> Mapping[str, str]:
+    """Blocks, and makes the file `loaded` first; the variables. Nothing that is started afterwards inherits the host's end. Raises NotReleased."""
+    loaded.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    loaded.touch()
     with open(0, "rb", closefd=False) as stream:
         told = stream.read()
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -153,7 +153,7 @@ class BubblewrapSandboxes(LocalSandboxes):
         with self._lock:
             self._ordered_at = monotonic()
             spare = self._spare
-            if spare is None or not spare.lives or not spare.fits(asked):
+            if spare is None or not (spare.lives and spare.is_loaded and spare.fits(asked)):
                 return None
             self._spare = None
         return spare

@@ -242,7 +242,8 @@ async def _await_order(
         if order is None or directory.read_keeper_pid() is not None:
             return None
         directory.write_keeper_pid(os.getpid())
-        await loop.sock_sendall(maker, TAKEN)
+        with suppress(OSError):  # who told it may be dead by now; the order stands
+            await loop.sock_sendall(maker, TAKEN)
     except (OSError, Refused):
         return None
     else:

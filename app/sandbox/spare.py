@@ -16,6 +16,7 @@ from app.sandbox.keeper_start import start_keeper
 from app.sandbox.limits import user_threads
 from app.sandbox.order import KeeperOrder
 from app.sandbox.state_dir import StateDir
+from sandbox_payload.wire import LOADED
 
 SPARE = ".spare"
 """What the names of their directories begin with."""
@@ -57,6 +58,11 @@ class Spare:
         except OSError:
             return False
         return False
+
+    @property
+    def is_loaded(self) -> bool:
+        """Before that its walls may not stand yet, and they are built by the directory's name."""
+        return (self.directory.state / LOADED).exists()
 
     def fits(self, asked: KeeperOrder) -> bool:
         """Whether an order could not have been told from one that it was made for."""

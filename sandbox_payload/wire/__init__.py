@@ -209,6 +209,8 @@ SYSTEM_FILE = "system.md"
 TOKEN_FILE = "token"  # noqa: S105 - a file name
 TRANSCRIPT_FILE = "transcript.tar.gz"
 
+LOADED = "loaded"
+"""In the state directory: a file that is there once a payload that is held has loaded and waits."""
 ENVIRONMENT = (
     "SANDBOX_ID", "SPEC_ID", "SPEC_PHASE", "TASK_ID", "PROJECT_ID", "USER_ID", "CALLBACK_URL", "HTTPS_PROXY",
     "SANDBOX_TOKEN_FILE", "BRANCH_NAME", "GITHUB_REPO_OWNER", "GITHUB_REPO_NAME", "MODEL", "ANTHROPIC_BASE_URL",

@@ -21,6 +21,7 @@ from app.sandbox.local import LocalHost
 from app.sandbox.process_table import list_descendants, read_table
 from app.sandbox.spare import Spare
 from app.sandbox.state_dir import StateDir
+from sandbox_payload.wire import LOADED
 
 from .support import PACE, App, Look, OrderOf, delete_all, kill, processes_with
 
@@ -65,7 +66,7 @@ def _inside(spare: Path) -> set[int]:
     """The processes of a spare that waits: its keeper, and in the walls forwarder and payload."""
     for pid in processes_with(f"--spare {spare}"):
         inside = [entry.pid for entry in list_descendants(read_table(), pid)]
-        if len(inside) >= 4:
+        if len(inside) >= 4 and (spare / "state" / LOADED).exists():
             return {pid, *inside}
     return set()
 
@@ -246,3 +247,36 @@ async def test_start_takes_dead_spares_and_leaves_one_that_waits(
     await BubblewrapSandboxes(host).probe()
 
     assert _spares(host) == [waits]
+
+
+async def test_order_comes_before_the_spare_has_loaded_then_it_gets_a_sandbox_that_works(
+    host: LocalHost, sandboxes: BubblewrapSandboxes, order_of: OrderOf, look: Look, app: App
+) -> None:
+    keeping = asyncio.create_task(sandboxes.keep_spare(SIZE))
+    await look.until(lambda: _spares(host), "a spare that is being made")
+    await sandboxes.ensure_created(order_of("look"))
+    sight = await look.ended()
+    await _ended(keeping)
+    assert sight.exit_code == 0
+
+
+async def test_worker_that_dies_right_after_it_told_the_keeper_leaves_a_sandbox_that_works(
+    host: LocalHost,
+    sandboxes: BubblewrapSandboxes,
+    keeping: asyncio.Task[None],
+    order_of: OrderOf,
+    look: Look,
+    app: App,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await _waiting(look, host)
+    await _ended(keeping)
+
+    def tell_and_die(spare: Spare, name: str) -> None:
+        spare._keeper.sendall(name.encode())
+        spare._keeper.close()
+
+    monkeypatch.setattr(Spare, "hand_over", tell_and_die)
+    monkeypatch.setattr(Spare, "close", lambda _spare: None)
+    await sandboxes.ensure_created(order_of("look"))
+    assert (await look.ended()).exit_code == 0

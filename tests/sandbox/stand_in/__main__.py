@@ -232,7 +232,7 @@ def main() -> int:
     parser.add_argument("--held", action="store_true")
     options = parser.parse_args()
     if options.held:
-        os.environ.update(await_release())
+        os.environ.update(await_release(options.state / "loaded"))
     inside = Inside(options.inputs, options.state, options.workspace)
     act = (options.inputs / "prompt.md").read_text()
     return int(getattr(inside, act)())
