@@ -9,6 +9,9 @@ ON_SERVERS := tests/db tests/queue tests/flow/test_happy_path.py tests/web/test_
 CRASH := tests/crash tests/worker/test_pace.py
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header -q
 
+# Tests start hundreds of processes of ours, each of which would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-whole test-servers test-daytona check crash bench docs lock clean
 
@@ -22,7 +25,7 @@ test: $(VENV)/.dev ## run the tests that people wait for (options: ARGS=-k name)
 	@$(BIN)/python -m pytest -m "not whole and not crash and not load" -n 2 --dist worksteal $(ARGS)
 
 test-whole: $(VENV)/.dev ## run the slow rest: whole stories with real processes, and many rounds against the simulators
-	@$(BIN)/python -m pytest -m whole -n 2 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -m "whole and not load" -n 2 --dist worksteal $(ARGS)
 
 test-servers: $(VENV)/.dev ## what meets the database or Redis once more, on PostgreSQL and redis-server (see the README)
 	@$(BIN)/python -m pytest --servers -n 2 $(ON_SERVERS) $(ARGS)
