@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.messages import NewMessage, record_message_of_spec
 from app.db.models import Message, ReviewBatch, ReviewWord, Sandbox, Spec, UnresolvedThread
-from app.db.reviews import owe_first_look
+from app.db.reviews import NewBatch, record_batch
 from app.domain.states import MessageState
 from sandbox_payload.wire import MessageType
 
@@ -54,11 +54,8 @@ async def renew_batch(session: AsyncSession, spec: Spec, batch_id: uuid.UUID, no
     new_id = uuid.uuid5(batch_id, "again")
     if old is None or await session.get(ReviewBatch, new_id) is not None:
         return new_id
-    new = ReviewBatch(
-        id=new_id, spec_id=old.spec_id, pull_number=old.pull_number, author_id=old.author_id,
-        author_login=old.author_login, looks=1, review_nodes=[], opened_at=now,
-    )  # fmt: skip
-    session.add(new)
+    like_it = NewBatch(old.pull_number, old.author_id, old.author_login, opened_at=now, id=new_id)
+    new, _ = await record_batch(session, spec, like_it, now)
     old.failed_at = None
     if (told := await session.get(Message, old.id)) is not None and told.state in _UNHEARD:
         told.state = MessageState.REFUSED
@@ -69,5 +66,4 @@ async def renew_batch(session: AsyncSession, spec: Spec, batch_id: uuid.UUID, no
         .where(UnresolvedThread.batch_id == old.id)
         .values(batch_id=new.id, unresolved_at=None, heard_at=now)
     )
-    await owe_first_look(session, spec, new, now)
     return new_id

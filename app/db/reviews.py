@@ -100,20 +100,33 @@ async def join_open_batch(
     if batch is not None:
         await _look_at(session, spec.repo_id, batch, decide_due(batch.opened_at, now))
         return batch.id, None
+    new = NewBatch(spec.pull_number or 0, author_id, login, opened_at=now)
+    opened, effect = await record_batch(session, spec, new, now if alone else decide_due(now, now))
+    return opened.id, effect
+
+
+@dataclass(frozen=True)
+class NewBatch:
+    """Words of one person, by number and name, on one pull request; `opened_at`: when the first of them came."""
+
+    pull_number: int
+    author_id: int
+    author_login: str
+    opened_at: datetime
+    id: uuid.UUID | None = None
+
+
+async def record_batch(
+    session: AsyncSession, spec: Spec, new: NewBatch, at: datetime
+) -> tuple[ReviewBatch, EffectId | None]:
+    """With the effect that has GitHub read for it at that time."""
     batch = ReviewBatch(
-        id=uuid.uuid4(), spec_id=spec.id, pull_number=spec.pull_number or 0, author_id=author_id,
-        author_login=login, looks=1, review_nodes=[], opened_at=now,
+        id=new.id or uuid.uuid4(), spec_id=spec.id, pull_number=new.pull_number, author_id=new.author_id,
+        author_login=new.author_login, looks=1, review_nodes=[], opened_at=new.opened_at,
     )  # fmt: skip
     session.add(batch)
     await session.flush()
-    return batch.id, await owe_first_look(session, spec, batch, now if alone else decide_due(now, now))
-
-
-async def owe_first_look(
-    session: AsyncSession, spec: Spec, batch: ReviewBatch, at: datetime
-) -> EffectId | None:
-    """Have a batch that has just been recorded read at that time."""
-    return await _owe_look(session, spec, batch, None, at)
+    return batch, await _owe_look(session, spec, batch, None, at)
 
 
 async def _find_open(session: AsyncSession, spec_id: str, author_id: int) -> ReviewBatch | None:
@@ -169,19 +182,14 @@ async def split_off(
     session: AsyncSession, spec: Spec, batch: ReviewBatch, review_id: int, now: datetime
 ) -> None:
     """Make a batch of its own, read at once, of what one of several reviews in a batch says."""
-    own = ReviewBatch(
-        id=uuid.uuid4(), spec_id=batch.spec_id, pull_number=batch.pull_number, author_id=batch.author_id,
-        author_login=batch.author_login, looks=1, review_nodes=[], opened_at=batch.opened_at,
-    )  # fmt: skip
-    session.add(own)
-    await session.flush()
+    like_it = NewBatch(batch.pull_number, batch.author_id, batch.author_login, batch.opened_at)
+    own, _ = await record_batch(session, spec, like_it, now)
     await session.execute(
         update(ReviewWord)
         .where(ReviewWord.batch_id == batch.id, ReviewWord.review_id == review_id)
         .values(batch_id=own.id)
         .execution_options(synchronize_session=False)
     )
-    await owe_first_look(session, spec, own, now)
 
 
 async def find_batch(session: AsyncSession, batch_id: uuid.UUID) -> ReviewBatch | None:
