@@ -26,6 +26,7 @@ from app.db.messages import (
 )
 from app.db.models import Effect, Message, ReviewBatch
 from app.db.retries import record_retry
+from app.db.review_scope import find_scope
 from app.db.unresolved import has_pending_looks, list_unresolved
 from app.domain.errors import RetryAt
 from app.domain.ids import UserId
@@ -45,19 +46,17 @@ from app.domain.review import (
     Composed,
     PullWords,
     compose_batch,
-    place_of_remark,
-    place_of_review,
-    render_correction,
     stands_alone,
-    words_for_agent,
 )
 from app.domain.review_answers import Untold, are_unanswered
+from app.domain.review_scope import Scope
 from app.domain.sanitize import escape_markdown
 from app.domain.states import SPEC_LIVE, MessageState, SpecState
 from app.domain.trust import SAID_AT_MOST, SAID_WITHIN
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import MessageType
 from worker.parts import Parts
+from worker.review_edits import Edited, find_edited, say_edited
 
 KINDS = frozenset({"review_batch", "review_reaction", "remark_reaction", "thread_answer", "review_again"})
 """Effects that are about reviews."""
@@ -87,27 +86,27 @@ async def take_up_batch(parts: Parts, repo: RepoRef, payload: Mapping[str, Any])
         batch = await reviews.find_batch(session, batch_id)
         if batch is None or (batch.answered_at is not None and not payload.get("changed")):
             return
-        review_ids = await reviews.list_review_ids(session, batch_id)
+        scope = await find_scope(session, batch_id)
         opened = await list_unresolved(session, batch)
         waits = bool(opened) and batch.built_at is None
         if waits and await has_pending_looks(session, repo.repo_id, batch):
             # One of them may turn out to have the same thread.
             raise RetryAt("another batch is to be read before", parts.clock() + timedelta(seconds=2))
-    words = await parts.github.fetch_pull_words(repo, batch.pull_number, review_ids)
-    if batch.built_at is None and (apart := _apart(words, review_ids)):
+    words = await parts.github.fetch_pull_words(repo, batch.pull_number, scope.review_ids)
+    if batch.built_at is None and (apart := _apart(words, scope.review_ids)):
         await _split(parts, batch_id, apart)
         raise RetryAt("reviews in it are batches of their own", parts.clock())
     again = are_unanswered(words, opened, (await parts.identity()).bot_user_id)
-    composed = await _compose(parts, repo, batch, words, again)
+    composed = await _compose(parts, repo, batch, scope.own(words), again)
     crashpoint("review_message.before")
     async with parts.db.write() as session:
         # The spec's row first, as everywhere that messages and sandboxes are recorded.
         await specs.record_fact(session, batch.spec_id, parts.clock())
         locked = await reviews.lock_batch(session, batch_id)
-        if locked is None or await _has_grown(session, locked, review_ids, opened):
+        if locked is None or await _has_grown(session, locked, scope, opened):
             raise RetryAt("more of the same batch came meanwhile", parts.clock())
         changed = payload.get("changed")
-        edited = _changed(words, changed, batch.pull_number) if changed else None
+        edited = find_edited(words, changed, batch.pull_number) if changed else None
         told = await _record(parts, session, locked, composed, edited)
     crashpoint("review_message.after")
     if told is not None and told.sandbox_id is not None:
@@ -140,11 +139,11 @@ async def _split(parts: Parts, batch_id: uuid.UUID, review_ids: Collection[int])
 async def _has_grown(
     session: AsyncSession,
     batch: ReviewBatch,
-    review_ids: Collection[int],
+    scope: Scope,
     opened: Sequence[tuple[int, datetime | None]],
 ) -> bool:
     """Or shrunk: a thread that was opened again may be another batch's by now."""
-    if await reviews.list_review_ids(session, batch.id) != review_ids:
+    if await find_scope(session, batch.id) != scope:
         return True
     return list(await list_unresolved(session, batch)) != list(opened)
 
@@ -174,30 +173,12 @@ async def _compose(
     return await asyncio.to_thread(compose_batch, words, author, writers, batch.pull_number, again)
 
 
-_Changed = tuple[int | None, str, str]
-"""Words that were edited: their thread, None for a review's own; the newest text; where they stand."""
-
-
-def _changed(words: PullWords, changed: tuple[str, int], pull_number: int) -> _Changed | None:
-    """None when they are gone, or nothing is to be done about them any more."""
-    kind, number = changed
-    if kind == reviews.REVIEW:
-        place = place_of_review(pull_number, number)
-        mine = (one for one in words.reviews if one.review_id == number and not one.altered)
-        return next(((None, one.body, place) for one in mine), None)
-    place = place_of_remark(pull_number, number)
-    found = next((one for one in words.remarks if one.comment_id == number), None)
-    if found is None or found.altered or found.root_id in words.resolved:
-        return None
-    return found.root_id, found.body, place
-
-
 async def _record(
     parts: Parts,
     session: AsyncSession,
     batch: ReviewBatch,
     composed: Composed | None,
-    changed: _Changed | None,
+    edited: Edited | None,
 ) -> Message | None:
     """The message that is new, if one is."""
     message = await reviews.find_message_of(session, batch.id)
@@ -224,21 +205,10 @@ async def _record(
                 repo = (spec.installation_id, spec.repo_id)
                 await _say_untold(parts, session, repo, batch, composed)
         return None
-    text = words_for_agent(changed[1]) if changed else ""
-    if changed is None or not text or composed is None:
+    if edited is None or composed is None:
         return None
-    correction = render_correction(changed[0], text)
-    heading = correction.partition("\n")[0]
-    said = await reviews.list_corrections(session, batch, heading, changed[2])
-    # What the agent heard last of these words, asked for twice or changed back: the same is not said again.
-    same = said[-1].content == correction if said else composed.is_said_in(message.content, changed[0])
-    if same:
-        return None
-    new = NewMessage(
-        MessageType.USER_MESSAGE.value, correction, author_id=batch.author_id, author_login=batch.author_login,
-        id=uuid.uuid5(batch.id, f"{changed[2]}:{len(said)}:{correction}"), place=changed[2],
-    )  # fmt: skip
-    return await record_message_of_spec(session, batch.spec_id, new, parts.clock())
+    is_said = composed.is_said_in(message.content, edited.root_id)
+    return await say_edited(session, batch, edited, parts.clock(), is_said=is_said)
 
 
 async def _hand_over(

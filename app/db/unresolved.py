@@ -41,7 +41,7 @@ async def take_up_thread(session: AsyncSession, spec: Spec, asked: Unresolved, n
         return
     batch_id = row.batch_id if row else None
     if batch_id is None or not await _is_unsent(session, batch_id):
-        if await _is_given(session, spec.id, asked.root_id):
+        if await is_given(session, spec.id, asked.root_id):
             batch_id = None
         elif (failed := await _find_failed(session, spec.id, asked.root_id)) is not None:
             batch_id = await renew_batch(session, spec, failed, now)
@@ -64,7 +64,7 @@ async def _is_unsent(session: AsyncSession, batch_id: uuid.UUID) -> bool:
     return message is None or (message.sent_at is None and message.state in _UNSENT)
 
 
-async def _is_given(session: AsyncSession, spec_id: str, root_id: int) -> bool:
+async def is_given(session: AsyncSession, spec_id: str, root_id: int) -> bool:
     """Whether an agent has it and has not answered yet."""
     statement = (
         select(Message.id)

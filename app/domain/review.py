@@ -128,7 +128,7 @@ class Composed:
 
     def is_said_in(self, message: str, root_id: int | None) -> bool:
         """Whether an earlier message of the same batch holds that thread, or the reviews' own words, just as they are
-        now: from their beginning to the next part.
+        now: from their beginning to the next part. A thread's first line is where it stands, which pushes change.
         """
         block = self.blocks.get(root_id)
         if block is None:
@@ -136,7 +136,8 @@ class Composed:
         if root_id is None:
             rest = message.partition("\n\n")[2]
         else:
-            rest = message.partition(f"\n\nThread {root_id} (")[2].partition("): ")[2]
+            thread = message.partition(f"\n\nThread {root_id} (")[2].partition("): ")[2]
+            rest, block = thread.partition("\n")[2], block.partition("\n")[2]
         after = rest.removeprefix(block)
         ends = not after or after.startswith(("\n\nThread ", f"\n\n{_ANSWER_EACH}"))
         return rest.startswith(block) and ends

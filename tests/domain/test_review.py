@@ -56,6 +56,14 @@ def test_message_names_verdict_place_and_thread_in_the_order_of_the_diff() -> No
     assert not composed.stops
 
 
+def test_words_whose_line_has_moved_since_are_known_as_said() -> None:
+    said = compose_batch(words(remark(11), remark(12, "Why?")), CAROL, {1}, 7).text
+    moved = remark(11, line=None)
+    assert compose_batch(words(moved, remark(12, "Why?")), CAROL, {1}, 7).is_said_in(said, 11)
+    changed = remark(11, "Rename", line=None)
+    assert not compose_batch(words(changed, remark(12, "Why?")), CAROL, {1}, 7).is_said_in(said, 11)
+
+
 def test_side_of_the_old_text_is_named() -> None:
     assert "a.py, line 3 of the old text" in compose_batch(words(remark(11, side="LEFT")), CAROL, {1}, 7).text
 

@@ -1,0 +1,91 @@
+"""Words of a review that their author changed after its message was sent: a correction, or a follow-up where the agent
+had not been given them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db import reviews, specs
+from app.db.messages import NewMessage, record_message_of_spec
+from app.db.models import Message, ReviewBatch
+from app.db.review_scope import has_thread, is_word_of, move_word
+from app.domain.review import (
+    PullWords,
+    place_of_remark,
+    place_of_review,
+    render_correction,
+    words_for_agent,
+)
+from sandbox_payload.wire import MessageType
+
+
+@dataclass(frozen=True)
+class Edited:
+    """Words that their author changed. `word`: kind and number; `root_id`: their thread, None for a review's own;
+    `body`: the newest text; `place`: where they stand; `node_id`: the review's, for its own.
+    """
+
+    word: tuple[str, int]
+    root_id: int | None
+    body: str
+    place: str
+    node_id: str = ""
+
+
+def find_edited(words: PullWords, changed: tuple[str, int], pull_number: int) -> Edited | None:
+    """None when they are gone, or nothing is to be done about them any more."""
+    kind, number = changed
+    if kind == reviews.REVIEW:
+        place = place_of_review(pull_number, number)
+        mine = (one for one in words.reviews if one.review_id == number and not one.altered)
+        return next((Edited((kind, number), None, one.body, place, one.node_id) for one in mine), None)
+    place = place_of_remark(pull_number, number)
+    found = next((one for one in words.remarks if one.comment_id == number), None)
+    if found is None or found.altered or found.root_id in words.resolved:
+        return None
+    return Edited((kind, number), found.root_id, found.body, place)
+
+
+async def say_edited(
+    session: AsyncSession, batch: ReviewBatch, edited: Edited, now: datetime, *, is_said: bool
+) -> Message | None:
+    """The message that is new, if one is. `is_said`: the batch's own message holds those words as they are now. Again
+    changes nothing. The caller holds the spec's row.
+    """
+    spec = await specs.find_spec(session, batch.spec_id)
+    if spec is None or not words_for_agent(edited.body):
+        return None
+    if not await is_word_of(session, spec, batch, edited.word):
+        return None
+    if not await _is_known(session, batch, edited):
+        await move_word(session, spec, batch, edited.word, now)
+        return None
+    return await _correct(session, batch, edited, now, is_said)
+
+
+async def _is_known(session: AsyncSession, batch: ReviewBatch, edited: Edited) -> bool:
+    """Whether the agent has been told where those words stand."""
+    if edited.root_id is None:
+        return edited.node_id in batch.review_nodes
+    return await has_thread(session, batch, edited.root_id)
+
+
+async def _correct(
+    session: AsyncSession, batch: ReviewBatch, edited: Edited, now: datetime, is_said: bool
+) -> Message | None:
+    correction = render_correction(edited.root_id, words_for_agent(edited.body))
+    heading = correction.partition("\n")[0]
+    said = await reviews.list_corrections(session, batch, heading, edited.place)
+    # What the agent heard last of these words, asked for twice or changed back: the same is not said again.
+    if said[-1].content == correction if said else is_said:
+        return None
+    new = NewMessage(
+        MessageType.USER_MESSAGE.value, correction, author_id=batch.author_id, author_login=batch.author_login,
+        id=uuid.uuid5(batch.id, f"{edited.place}:{len(said)}:{correction}"), place=edited.place,
+    )  # fmt: skip
+    return await record_message_of_spec(session, batch.spec_id, new, now)
