@@ -190,7 +190,7 @@ async def _record(
     if message.state is MessageState.CANCELLED and composed is not None and composed.text:
         # Withdrawn, since all of it was resolved or deleted; some of it counts again.
         spec = await specs.find_spec(session, batch.spec_id)
-        if spec is not None and batch.answered_at is None:
+        if spec is not None and (batch.answered_at is None or edited is not None):
             await renew_batch(session, spec, batch.id, parts.clock())
         return None
     if message.state is MessageState.QUEUED:
@@ -199,6 +199,7 @@ async def _record(
             await _keep(parts, session, batch, composed)
         else:
             await withdraw_message(session, message.id)
+            batch.answered_at = None if composed is not None and composed.waits else parts.clock()
             await reviews.replace_threads(session, batch.id, ())
             spec = await specs.find_spec(session, batch.spec_id)
             if spec is not None and composed is not None:
@@ -214,8 +215,18 @@ async def _record(
 async def _hand_over(
     parts: Parts, session: AsyncSession, batch: ReviewBatch, composed: Composed
 ) -> Message | None:
+    message = await _tell(parts, session, batch, composed)
+    batch.built_at = parts.clock()
+    # What came to nothing is read again only where a resolved thread may be opened, or when its words are changed.
+    waits = message is not None or (composed.waits and not composed.text)
+    batch.answered_at = None if waits else batch.built_at
+    return message
+
+
+async def _tell(
+    parts: Parts, session: AsyncSession, batch: ReviewBatch, composed: Composed
+) -> Message | None:
     now = parts.clock()
-    batch.built_at = now
     spec = await specs.find_spec(session, batch.spec_id)
     if spec is None or composed.is_empty:
         return None

@@ -258,7 +258,9 @@ async def list_batches_of_thread(session: AsyncSession, spec_id: str, root_id: i
 
 
 async def list_unsent_batches(session: AsyncSession, spec_id: str) -> Sequence[uuid.UUID]:
-    """Batches that were looked at and of which the agent has been given nothing: waiting, withdrawn or empty."""
+    """Batches that were looked at and of which the agent has been given nothing yet: they wait to be sent, or for a thread
+    of theirs that is resolved.
+    """
     statement = (
         select(ReviewBatch.id)
         .outerjoin(Message, Message.id == ReviewBatch.id)

@@ -108,7 +108,7 @@ class Composed:
     the first of its words stand, as the end of an address; `left_out`: threads that found no place in it; `altered`: words
     that somebody else changed, so the agent is not given them, and `altered_nodes`: reviews like that; `blocks`: what it
     holds of each thread, and under None of the reviews themselves; `stops`: beside them stands a
-    command to stop.
+    command to stop; `waits`: a thread is left out because it is resolved, and counts again once it is opened.
     """
 
     text: str
@@ -119,6 +119,7 @@ class Composed:
     altered: tuple[BatchThread, ...] = ()
     altered_nodes: tuple[str, ...] = ()
     stops: bool = False
+    waits: bool = False
     blocks: Mapping[int | None, str] = field(default_factory=dict)
 
     @property
@@ -166,6 +167,7 @@ def compose_batch(
     """
     mine = {review.review_id for review in words.reviews if review.author_id == author[0]}
     altered, nodes = _altered(words, mine, author[0])
+    waits = any(one.root_id in words.resolved for one in _said(words, mine, author[0]))
     threads = _fresh(words, mine, author[0])
     earlier = {
         root: _earlier(threads.get(root, ()), words.remarks, root, writers) for root in {*threads, *again}
@@ -178,7 +180,7 @@ def compose_batch(
         if one.review_id in mine and not one.altered and words_for_agent(one.body)
     ]
     if not threads and not spoken:
-        return Composed("", altered=altered, altered_nodes=nodes)
+        return Composed("", altered=altered, altered_nodes=nodes, waits=waits)
     said = [words_for_agent(one.body) for one in spoken]
     texts = {
         root: _thread(remarks, earlier[root], author[1] if root in again else "")
@@ -189,7 +191,7 @@ def compose_batch(
     held = {root: _batch_thread(root, remarks or earlier[root][-1:]) for root, remarks in threads.items()}
     left_out = tuple(held[root] for root in threads if root not in shown)
     if not shown and not spoken:
-        return Composed("", left_out=left_out, altered=altered, altered_nodes=nodes)
+        return Composed("", left_out=left_out, altered=altered, altered_nodes=nodes, waits=waits)
     parts = [_heading(words.reviews, author[1], pull_number, (len(shown), len(left_out))), *said]
     for at, root in enumerate(shown, 1):
         parts.append(f"Thread {root} ({at} of {len(shown)}): {texts[root]}")
@@ -206,6 +208,7 @@ def compose_batch(
         altered,
         nodes,
         any(map(_asks_to_stop, bodies)),
+        waits,
         {None: "\n\n".join(said), **{root: texts[root] for root in shown}},
     )
 
@@ -214,17 +217,14 @@ def _fresh(words: PullWords, review_ids: Collection[int], author_id: int) -> dic
     """What the reviewer says in those reviews, by thread: none of it resolved, all of it words for an agent."""
     threads: dict[int, list[Remark]] = {}
     for remark in _said(words, review_ids, author_id):
-        if not remark.altered and words_for_agent(remark.body):
+        if remark.root_id not in words.resolved and not remark.altered and words_for_agent(remark.body):
             threads.setdefault(remark.root_id, []).append(remark)
     return threads
 
 
 def _said(words: PullWords, review_ids: Collection[int], author_id: int) -> list[Remark]:
     return [
-        remark
-        for remark in words.remarks
-        if remark.review_id in review_ids and remark.author_id == author_id
-        if remark.root_id not in words.resolved
+        remark for remark in words.remarks if remark.review_id in review_ids and remark.author_id == author_id
     ]
 
 
@@ -236,7 +236,7 @@ def _altered(
     """
     threads: dict[int, list[Remark]] = {}
     for remark in _said(words, review_ids, author_id):
-        if remark.altered:
+        if remark.root_id not in words.resolved and remark.altered:
             threads.setdefault(remark.root_id, []).append(remark)
     nodes = [one.node_id for one in words.reviews if one.review_id in review_ids and one.altered]
     return tuple(_batch_thread(root, remarks) for root, remarks in threads.items()), tuple(nodes)

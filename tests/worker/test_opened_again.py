@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.states import SpecState
+from app.domain.states import MessageState, SpecState
 from tests.worker.bench import Bench
 from tests.worker.test_comments import replies
 from tests.worker.test_follow import ready_without_sandbox
@@ -231,3 +231,38 @@ async def test_work_is_cancelled_then_the_thread_waits_for_a_retry_and_that_is_s
     bench.github.comment(bench.name, number, "carol", "/agent retry")
     await bench.rest()
     assert "Rename it." in (await take_in(bench))[-1].content
+
+
+@pytest.mark.parametrize("why", ["no access", "access was lost while it waited", "one too many"])
+async def test_review_that_was_refused_is_not_taken_up_when_another_thread_is_opened_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    [first] = await answered(bench, "Rename it.")
+    if why == "one too many":
+        monkeypatch.setattr("worker.review_batch.SAID_AT_MOST", 1)
+    made = single(bench, "Sort it.")
+    await bench.rest()
+    if why == "no access":
+        bench.github.set_collaborator(bench.name, "carol", "read")
+    await bench.pass_time(60)
+    if why == "access was lost while it waited":
+        bench.github.set_collaborator(bench.name, "carol", "read")
+        bench.github.resolve_thread(made, "alice")
+        await bench.rest()
+        bench.github.resolve_thread(made, "alice", False)
+        bench.new_deliveries()
+    monkeypatch.undo()
+    bench.github.set_collaborator(bench.name, "carol", "write")
+    await bench.pass_time(120)
+    await hear(bench, open_again(bench, first, by="alice"))
+    alive = [row for row in await bench.messages() if row.state is not MessageState.CANCELLED]
+    assert ["Sort it." in row.content for row in alive] == [False, False]
+
+
+async def test_approval_without_words_is_not_read_again_when_a_thread_is_opened_again(bench: Bench) -> None:
+    [first] = await answered(bench, "Rename it.")
+    made = review(bench, event="APPROVE")
+    await bench.rest()
+    await hear(bench, open_again(bench, first))
+    read = [one["path"] for one in bench.github.requests(method="GET")]
+    assert [path.endswith(f"/reviews/{made['id']}") for path in read].count(True) == 1

@@ -30,7 +30,7 @@ class ReviewBatch(Base):
     built_at: Mapped[datetime | None]
     """When it became a message, or was found to ask for nothing; more words make another batch from then on."""
     answered_at: Mapped[datetime | None]
-    """When its answers were owed."""
+    """When its answers were owed, or it was found that none will be: nothing of it is given to an agent."""
     failed_at: Mapped[datetime | None]
     """When they said that it could not be followed; taken up again, its words become another batch and this is None."""
 
