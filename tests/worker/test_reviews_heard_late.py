@@ -8,7 +8,7 @@ from typing import Any
 from app.db.models import Message
 from tests.worker.bench import Bench
 from tests.worker.test_comments import contents
-from tests.worker.test_reviews import answers, finish_round, reactions_to, ready, review, take_in
+from tests.worker.test_reviews import answers, finish_round, reactions_to, ready, review, single, take_in
 
 
 async def given_all_but_one(bench: Bench) -> tuple[int, int, list[Message]]:
@@ -137,3 +137,46 @@ async def test_text_of_a_review_that_was_left_out_is_changed_then_it_is_said_as_
     [_, message] = await contents(bench)
     assert message.endswith("by carol: changes requested.\n\nCareful with the names.")
     assert "eyes" in reactions_to(bench, "reviews")[0]
+
+
+async def test_comment_that_was_a_command_gets_words_after_it_was_looked_at_then_they_are_heard(
+    bench: Bench,
+) -> None:
+    await ready(bench)
+    first = single(bench, "/agent status")
+    await bench.rest()
+    await bench.pass_time(60)
+    await hear(bench, edits(bench, first, "/agent status\n\nRename it."))
+    [message] = await take_in(bench)
+    assert "Rename it." in message.content
+    await finish_round(bench, [message], 2)
+    assert [root for root, _ in answers(bench)] == [first]
+
+
+async def test_command_in_a_review_gets_words_after_the_agent_has_the_rest_then_they_are_a_follow_up(
+    bench: Bench,
+) -> None:
+    await ready(bench)
+    made = review(bench, "", "/agent status", "Sort it.", event="REQUEST_CHANGES")
+    await bench.rest()
+    await take_in(bench)
+    first = int(made["comments"][0]["id"])
+    heard = edits(bench, first, "Rename it.")
+    await hear(bench, heard)
+    await hear(bench, heard, "-again")
+    [_, message] = await contents(bench)
+    assert f"Thread {first} (1 of 1)" in message
+    assert "Sort it." not in message
+
+
+async def test_only_the_change_of_a_comment_is_ever_heard_of_then_the_change_is_said(bench: Bench) -> None:
+    await ready(bench)
+    made = review(bench, "", "Rename it.", event="REQUEST_CHANGES")
+    heard = bench.new_deliveries()
+    await bench.receive([one for one in heard if one["event"] == "pull_request_review"])
+    await bench.rest(listen=False)
+    await take_in(bench)
+    await hear(bench, edits(bench, int(made["comments"][0]["id"]), "Rename it to `kit`."))
+    await bench.receive(heard, "-late")
+    await bench.pass_time(60)
+    assert [text.startswith("This replaces") for text in await contents(bench)] == [False, True]

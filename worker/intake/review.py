@@ -36,6 +36,8 @@ from worker.intake.who import asks_us
 from worker.parts import Parts
 from worker.verdict import Verdict
 
+_EDITS = frozenset({"edited", "review_edited"})
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -153,18 +155,21 @@ async def _place(reading: Reading, asked: Asked, verdict: Verdict, says: bool) -
     whether there are any beside commands.
     """
     heard, happening = reading.heard, reading.happening
-    if heard is not None and heard.batch_id is not None:
+    batch_id = heard.batch_id if heard is not None else None
+    if batch_id is None:
+        if reading.kind == COMMENT and not says:
+            return None
+        alone = reading.kind == REVIEW and stands_alone(happening.review_state, reading.words.body)
+        author = (happening.review_id or 0, asked.author_id, asked.login)
+        batch_id, effect = await reviews.join_batch(
+            asked.session, asked.spec, author, alone=alone, now=asked.now
+        )
+        verdict.effect_ids += [effect] if effect and alone else []
+    if reading.change in _EDITS:
         changed = (reading.kind, reading.words.comment_id)
-        effect = await reviews.owe_another_look(asked.session, heard.batch_id, changed, asked.now)
+        effect = await reviews.owe_another_look(asked.session, batch_id, changed, asked.now)
         verdict.effect_ids += [effect] if effect else []
         await look_where_opened_again(asked.session, happening, verdict, asked.now)
-        return heard.batch_id
-    if reading.kind == COMMENT and not says:
-        return None
-    alone = reading.kind == REVIEW and stands_alone(happening.review_state, reading.words.body)
-    author = (happening.review_id or 0, asked.author_id, asked.login)
-    batch_id, effect = await reviews.join_batch(asked.session, asked.spec, author, alone=alone, now=asked.now)
-    verdict.effect_ids += [effect] if effect and alone else []
     return batch_id
 
 
