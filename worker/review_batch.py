@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import reviews, specs
-from app.db.again import renew_batch
+from app.db.again import is_renewed, renew_batch
 from app.db.effects import record_notice
 from app.db.messages import (
     NewMessage,
@@ -243,7 +243,8 @@ async def _tell(
     await _keep(parts, session, batch, composed)
     if not composed.text:
         return None
-    held = composed.stops or (spec.cancel_asked_at is not None and spec.state in SPEC_LIVE)
+    stops = composed.stops and not await is_renewed(session, batch)
+    held = stops or (spec.cancel_asked_at is not None and spec.state in SPEC_LIVE)
     if held and spec.state is not SpecState.CANCELLED:
         await _owe_notice(parts, session, batch, f"held:{batch.id}", HELD)
     elif spec.pause_asked_at is not None and spec.state in SPEC_LIVE:

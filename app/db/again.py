@@ -51,7 +51,7 @@ async def renew_batch(session: AsyncSession, spec: Spec, batch_id: uuid.UUID, no
     that one's id. The caller holds the spec's row.
     """
     old = await session.get(ReviewBatch, batch_id, populate_existing=True)
-    new_id = uuid.uuid5(batch_id, "again")
+    new_id = _renewed(batch_id)
     if old is None or await session.get(ReviewBatch, new_id) is not None:
         return new_id
     like_it = NewBatch(old.pull_number, old.author_id, old.author_login, opened_at=now, id=new_id)
@@ -67,3 +67,13 @@ async def renew_batch(session: AsyncSession, spec: Spec, batch_id: uuid.UUID, no
         .values(batch_id=new.id, unresolved_at=None, heard_at=now)
     )
     return new_id
+
+
+async def is_renewed(session: AsyncSession, batch: ReviewBatch) -> bool:
+    """Whether it is a batch's that was given up: the commands in its words have been followed."""
+    of_spec = await session.scalars(select(ReviewBatch.id).where(ReviewBatch.spec_id == batch.spec_id))
+    return batch.id in {_renewed(one) for one in of_spec}
+
+
+def _renewed(batch_id: uuid.UUID) -> uuid.UUID:
+    return uuid.uuid5(batch_id, "again")

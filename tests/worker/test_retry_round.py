@@ -107,6 +107,24 @@ async def test_round_that_was_stopped_goes_on_after_a_retry(bench: Bench) -> Non
     assert len(bench.sandboxes.orders) == 2
 
 
+async def test_review_that_stopped_the_work_is_done_again_twice_then_it_stops_nothing_more(
+    bench: Bench,
+) -> None:
+    number = await ready(bench)
+    review(bench, "/agent stop now\n\nRename it.")
+    await bench.rest()
+    await bench.pass_time(60)
+    assert (await bench.spec()).state is SpecState.CANCELLED
+    for n in range(2):
+        await retry(bench, number)
+        given = await take_in(bench)
+        assert ["Rename it." in row.content for row in given] == [True]
+        await bench.hand_in(text=f"try {n}\n", taken_in=[str(row.id) for row in given], **FAILED)
+        await bench.pass_time(20)
+    said = bench.comments(bench.github.pulls(bench.name)[0]["number"])
+    assert ["The work ends here" in text for text in said].count(True) == 1
+
+
 async def test_work_that_was_stopped_at_rest_is_in_review_again_after_a_retry(bench: Bench) -> None:
     number = await ready(bench)
     say(bench, number, "/agent stop")
