@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.installations import find_installation, record_installation
 from app.db.models import GitHubWrite, Installation, Spec
-from app.domain.pace import HOUR, MINUTE, ROOMS, WRITE_GAP, Pressure, Urgency, decide_turn, decide_write
+from app.domain.pace import (
+    BACKGROUND_SHARE,
+    HOUR,
+    MINUTE,
+    ROOMS,
+    SHARE_PER_HOUR,
+    WRITE_GAP,
+    Pressure,
+    Urgency,
+    decide_background_free,
+    decide_turn,
+    decide_write,
+)
 from app.domain.states import SpecState
 
 _AT_WORK = frozenset({SpecState.QUEUED, SpecState.PLANNING, SpecState.IMPLEMENTING})
@@ -49,7 +61,12 @@ async def claim_write(
     )
     if (await session.execute(taken)).scalar_one_or_none() is None:
         return now + timedelta(milliseconds=50)
-    session.add(GitHubWrite(installation_id=installation_id, place_at=next_write_at, written_at=now))
+    session.add(
+        GitHubWrite(
+            installation_id=installation_id, place_at=next_write_at, written_at=now,
+            background=urgency is Urgency.BACKGROUND,
+        )
+    )  # fmt: skip
     await session.execute(
         delete(GitHubWrite).where(
             GitHubWrite.installation_id == installation_id, GitHubWrite.written_at <= now - HOUR
@@ -77,16 +94,27 @@ async def take_turn(
 async def _hour_free_at(
     session: AsyncSession, installation_id: int, now: datetime, urgency: Urgency
 ) -> datetime | None:
-    """When the write that fills the last hour for this urgency will be an hour old; None while there is room."""
-    statement = (
-        select(GitHubWrite.written_at)
-        .where(GitHubWrite.installation_id == installation_id, GitHubWrite.written_at > now - HOUR)
-        .order_by(GitHubWrite.written_at.desc())
-        .offset(ROOMS[urgency].per_hour - 1)
-        .limit(1)
-    )
-    filling = (await session.execute(statement)).scalar_one_or_none()
-    return filling + HOUR if filling is not None else None
+    """When the last hour has room again for this urgency; None while it has."""
+
+    async def free_at(per_hour: int, *which: ColumnElement[bool]) -> datetime | None:
+        """When the write that fills it (of `which`) will be an hour old."""
+        statement = (
+            select(GitHubWrite.written_at)
+            .where(
+                GitHubWrite.installation_id == installation_id, GitHubWrite.written_at > now - HOUR, *which
+            )
+            .order_by(GitHubWrite.written_at.desc())
+            .offset(per_hour - 1)
+            .limit(1)
+        )
+        filling = (await session.execute(statement)).scalar_one_or_none()
+        return filling + HOUR if filling is not None else None
+
+    room = await free_at(ROOMS[urgency].per_hour)
+    if room is None or urgency is not Urgency.BACKGROUND:
+        return room
+    share = await free_at(BACKGROUND_SHARE, GitHubWrite.background.is_(True))
+    return decide_background_free(room, share, await free_at(SHARE_PER_HOUR))
 
 
 async def get_pressure(session: AsyncSession, installation_id: int, now: datetime) -> Pressure:

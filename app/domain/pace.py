@@ -20,7 +20,9 @@ WRITE_GAP = timedelta(seconds=1)
 
 
 class Urgency(IntEnum):
-    """What a write is for. The larger goes first, and has more of the pace to itself."""
+    """What a write is for. The larger goes first, and has more of the pace to itself; the least has a share that none
+    of the others takes.
+    """
 
     BACKGROUND = 0
     """Nobody waits for it: the labels of a new repository."""
@@ -43,14 +45,29 @@ class Room:
 ROOMS: Mapping[Urgency, Room] = {
     Urgency.BACKGROUND: Room(timedelta(0), 250),
     Urgency.PROGRESS: Room(timedelta(seconds=2), 400),
-    Urgency.WORK: Room(timedelta(seconds=8), 450),
+    Urgency.WORK: Room(timedelta(seconds=8), 430),
     Urgency.FINAL: Room(timedelta(seconds=12), 490),
 }
 """A longer burst is also what puts a kind first: once everyone else stands at the end of theirs, the rest is its own.
 The longest makes 60 + 12 + 1 writes in the busiest minute."""
 
+BACKGROUND_SHARE = 30
+"""So many writes of an hour are BACKGROUND's however full its room is: work that never rests would starve it."""
+SHARE_PER_HOUR = ROOMS[Urgency.WORK].per_hour + BACKGROUND_SHARE
+"""With this many in the last hour the share rests too, so that none of what is kept for FINAL goes to it."""
+
 FARTHEST_AHEAD = max(room.burst for room in ROOMS.values()) + WRITE_GAP
 """`next_write_at` never lies farther ahead of now."""
+
+
+def decide_background_free(
+    room: datetime | None, share: datetime | None, hour: datetime | None
+) -> datetime | None:
+    """When the last hour has room again for a BACKGROUND write, None when it has: in its room, or in its share while
+    the hour is not at `SHARE_PER_HOUR`. Each is when that one has room again, None when it has.
+    """
+    shared = max((one for one in (share, hour) if one is not None), default=None)
+    return None if room is None or shared is None else min(room, shared)
 
 
 def decide_write(

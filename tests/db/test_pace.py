@@ -14,7 +14,7 @@ from app.db.pace import DatabasePace, writing
 from app.db.writes import claim_write, get_pressure
 from app.domain.errors import RetryAt
 from app.domain.ids import InstallationId
-from app.domain.pace import HOUR, ROOMS, WRITE_GAP, Pressure, Urgency
+from app.domain.pace import BACKGROUND_SHARE, HOUR, ROOMS, WRITE_GAP, Pressure, Urgency
 from app.domain.states import SpecState
 from tests.db.rows import add_spec, set_spec
 
@@ -62,7 +62,6 @@ async def test_hour_is_full_for_progress_before_it_is_for_work_and_last_for_fina
     db: Database,
 ) -> None:
     await fill(db, ROOMS[Urgency.PROGRESS].per_hour, -1800)
-    assert await claim(db, 0, Urgency.BACKGROUND) is not None
     assert await claim(db, 0, Urgency.PROGRESS) == NOW + timedelta(seconds=1800)
     assert await claim(db, 0, Urgency.WORK) is None
     await fill(db, ROOMS[Urgency.FINAL].per_hour - ROOMS[Urgency.PROGRESS].per_hour - 1, -900)
@@ -70,6 +69,19 @@ async def test_hour_is_full_for_progress_before_it_is_for_work_and_last_for_fina
     free_at = await claim(db, 10, Urgency.FINAL)
     assert free_at == NOW + timedelta(seconds=1800)
     assert await claim(db, 1801, Urgency.FINAL) is None
+
+
+async def test_background_writes_have_a_share_of_a_full_hour_and_no_more(db: Database) -> None:
+    await fill(db, ROOMS[Urgency.WORK].per_hour, -1800)
+    assert await claim(db, 0, Urgency.WORK) is not None
+    for number in range(BACKGROUND_SHARE):
+        assert await claim(db, 2 * number, Urgency.BACKGROUND) is None
+    free_at = await claim(db, 100, Urgency.BACKGROUND)
+    assert free_at is not None
+    assert timedelta(0) <= free_at - NOW - timedelta(seconds=1800) < timedelta(seconds=1), "its room is free"
+    assert await claim(db, 100, Urgency.FINAL) is None
+    await fill(db, ROOMS[Urgency.BACKGROUND].per_hour, 1900)
+    assert await claim(db, 2000, Urgency.BACKGROUND) == NOW + HOUR, "the first of its share is an hour old"
 
 
 async def test_writes_older_than_an_hour_are_forgotten(db: Database) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from app.domain.pace import (
+    BACKGROUND_SHARE,
     FULL_PAUSE,
     HOUR,
     LIVELINESS,
@@ -18,9 +19,11 @@ from app.domain.pace import (
     LONGEST_QUEUE,
     MINUTE,
     ROOMS,
+    SHARE_PER_HOUR,
     EditKind,
     Pressure,
     Urgency,
+    decide_background_free,
     decide_edit_wait,
     decide_retry_delay,
     decide_turn,
@@ -40,20 +43,32 @@ class Account:
 
     def __init__(self) -> None:
         self.writes: deque[datetime] = deque()
+        self.background: deque[datetime] = deque()
         self.next_write_at: datetime | None = None
 
     def claim(self, now: datetime, urgency: Urgency) -> bool:
-        while self.writes and self.writes[0] <= now - HOUR:
-            self.writes.popleft()
-        full = ROOMS[urgency].per_hour
-        hour_free_at = self.writes[-full] + HOUR if len(self.writes) >= full else None
+        for kept in (self.writes, self.background):
+            while kept and kept[0] <= now - HOUR:
+                kept.popleft()
+        hour_free_at = self._free_at(self.writes, ROOMS[urgency].per_hour)
+        if urgency is Urgency.BACKGROUND:
+            share = self._free_at(self.background, BACKGROUND_SHARE)
+            hour_free_at = decide_background_free(
+                hour_free_at, share, self._free_at(self.writes, SHARE_PER_HOUR)
+            )
         free_at, next_write_at = decide_write(now, self.next_write_at, urgency, hour_free_at)
         assert (next_write_at is None) == (free_at > now)
         if next_write_at is None:
             return False
         self.next_write_at = next_write_at
         self.writes.append(now)
+        if urgency is Urgency.BACKGROUND:
+            self.background.append(now)
         return True
+
+    @staticmethod
+    def _free_at(writes: deque[datetime], full: int) -> datetime | None:
+        return writes[-full] + HOUR if len(writes) >= full else None
 
     def pressure(self, now: datetime, live_specs: int) -> Pressure:
         return Pressure(live_specs, sum(at > now - MINUTE for at in self.writes), len(self.writes))
@@ -89,6 +104,29 @@ def test_callers_who_never_stop_asking_stay_below_githubs_minute_and_hour() -> N
         made += [now for urgency in reversed(Urgency) for _ in range(3) if account.claim(now, urgency)]
     assert busiest(made, MINUTE) < 80
     assert busiest(made, HOUR) < 500
+
+
+@pytest.mark.parametrize("others", [[Urgency.PROGRESS], [Urgency.WORK], [Urgency.WORK, Urgency.PROGRESS]])
+def test_background_writes_get_their_share_of_every_hour_beside_others_who_never_stop_asking(
+    others: list[Urgency],
+) -> None:
+    account, made = Account(), 0
+    for second in range(3 * 3600):
+        now = NOW + timedelta(seconds=second)
+        for urgency in others:
+            account.claim(now, urgency)
+        if second >= 3600:  # the others have filled an hour before
+            made += account.claim(now, Urgency.BACKGROUND)
+    assert made >= 2 * BACKGROUND_SHARE
+
+
+def test_background_writes_that_never_stop_leave_the_hour_to_those_that_come_later() -> None:
+    account = Account()
+    made = sum(account.claim(NOW + timedelta(seconds=second), Urgency.BACKGROUND) for second in range(3600))
+    assert made == ROOMS[Urgency.BACKGROUND].per_hour
+    assert all(
+        account.claim(NOW + HOUR, urgency) for urgency in (Urgency.PROGRESS, Urgency.WORK, Urgency.FINAL)
+    )
 
 
 @given(spans, urgencies, st.one_of(st.none(), spans))

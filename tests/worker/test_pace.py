@@ -9,8 +9,11 @@ from itertools import pairwise
 
 import pytest
 
+from app.db.effects import record_effect
+from app.db.models import GitHubWrite
 from app.db.sandboxes import set_sandbox
 from app.db.specs import record_fact
+from app.domain.pace import HOUR, ROOMS, Urgency
 from app.domain.ports import SandboxOrder
 from app.domain.states import SANDBOX_LIVE
 from tests.worker.bench import Bench
@@ -128,6 +131,43 @@ async def test_fifty_specs_at_once_stay_below_githubs_limits_and_every_end_is_to
     assert pulls == {False: len(ended), True: SPECS - len(ended)}
     ends = Counter(run["conclusion"] for run in bench.github.check_runs(bench.name))
     assert ends == {"success": len(ended), "neutral": len(ended), None: SPECS - len(ended)}
+
+
+BUSY = 2
+"""So many specs keep an hour too full for what nobody waits for, whose room is the smallest."""
+
+
+async def fill_the_hour(bench: Bench) -> None:
+    """As if the specs' edits had been written evenly for an hour."""
+    count = ROOMS[Urgency.BACKGROUND].per_hour
+    async with bench.db.write() as session:
+        for number in range(count):
+            at = bench.clock() - HOUR * number / count
+            session.add(GitHubWrite(installation_id=bench.installation_id, place_at=at, written_at=at))
+
+
+async def test_labels_and_sub_issues_are_made_although_busy_specs_fill_every_hour_with_edits(
+    bench: Bench,
+) -> None:
+    bench.clock.heard.append(bench.github.advance_clock)
+    for number in range(BUSY):
+        bench.label(bench.open_issue(f"Do thing {number}"))
+    await bench.rest()
+    await fill_the_hour(bench)
+    repo, now = (bench.installation_id, bench.repo_id), bench.clock()
+    async with bench.db.write() as session:
+        await record_effect(session, kind="labels", key="labels", repo=repo, payload={}, now=now)
+        for number in range(3):
+            marker = f"<!-- issuewright:spec=s task=T{number} -->"
+            payload = {"issue": 1, "marker": marker, "title": f"T{number}", "body": f"{marker}\nDo."}
+            await record_effect(session, kind="sub_issue", key=marker, repo=repo, payload=payload, now=now)
+    before = len(bench.writes())
+    await pass_time(bench, 120, 30)
+    made = [one["path"] for one in bench.writes()[before:] if one["method"] == "POST"]
+    assert len([path for path in made if path.endswith("/labels")]) == 3, "one of four was there"
+    assert len([path for path in made if path.endswith("/sub_issues")]) == 3
+    edits = [one for one in bench.writes()[before:] if one["method"] == "PATCH"]
+    assert edits, "edits went on"
 
 
 def told(bench: Bench, number: int) -> list[datetime]:

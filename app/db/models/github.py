@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Index, String, Text
+from sqlalchemy import BigInteger, Index, String, Text, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base
@@ -73,6 +73,8 @@ class GitHubWrite(Base):
     place_at: Mapped[datetime] = mapped_column(primary_key=True)
     """The installation's `next_write_at` from this write on: no two writes share one."""
     written_at: Mapped[datetime]
+    background: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether nobody waited for it: those have a share of the hour."""
 
     __table_args__ = (Index("ix_github_write_installation_id_written_at", "installation_id", "written_at"),)
 
