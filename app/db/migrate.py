@@ -24,8 +24,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.db import schema
-from app.db.schema import newer_schema, schema_engine, schema_state, sqlite_path
-from app.domain.errors import IssuewrightError
+from app.db.schema import ask_state, newer_schema, schema_engine, sqlite_path, unusable
+from app.domain.errors import IssuewrightError, SettingsError
 
 LOCK_TIMEOUT_S = 60
 _ADVISORY_LOCK = 0x1557_3E17
@@ -40,15 +40,21 @@ async def migrate(url: str) -> list[str]:
     """Upgrade to the newest schema; returns the revisions applied, oldest first, [] when there was nothing to do.
 
     Safe to call at the same time from several processes: the second waits and finds nothing to do. Killed at any
-    moment it leaves the old schema. Raises SettingsError for a database newer than this release, MigrationFailed when
-    a check fails.
+    moment it leaves the old schema. Raises SettingsError for a database that can't be used or is newer than this
+    release, Unreachable when it does not answer now, MigrationFailed when a check fails.
     """
     path = sqlite_path(url)
     if path is None:
+        await ask_state(url)
         return await _upgrade(url)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    async with _file_lock(path.with_name(path.name + ".migrate-lock")):
-        if await schema_state(url) == "older":
+    lock = path.with_name(path.name + ".migrate-lock")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock.touch(mode=0o600)
+    except OSError as error:
+        raise SettingsError(f"{unusable(url, error)}; give it a directory that can be written") from None
+    async with _file_lock(lock):
+        if await ask_state(url) == "older":
             await asyncio.to_thread(_back_up, path)
         return await _upgrade(url)
 

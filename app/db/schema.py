@@ -4,14 +4,16 @@ and alembic takes a second to load.
 
 from __future__ import annotations
 
+import asyncio
 import re
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import Connection, NullPool, event, inspect, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from app.domain.errors import IssuewrightError, SettingsError
@@ -44,12 +46,7 @@ async def schema_state(url: str) -> SchemaState:
     path = sqlite_path(url)
     if path is not None and not path.exists():
         return "empty"
-    engine = schema_engine(url)
-    try:
-        async with engine.connect() as connection:
-            at = await connection.run_sync(_revision)
-    finally:
-        await engine.dispose()
+    at = await (asyncio.to_thread(_sqlite_revision, path) if path is not None else _server_revision(url))
     known = known_revisions()
     if at is None:
         return "empty"
@@ -62,15 +59,35 @@ class Unreachable(IssuewrightError):
     """The database does not answer now; the same settings may work later, so a supervisor should try again."""
 
 
-async def require_current_schema(url: str) -> None:
-    """For processes that serve. Raises SettingsError saying what to run, Unreachable when there is no answer."""
+_NEVER_BY_ITSELF = ("28000", "28P01", "3D000", "SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_READONLY")
+"""PostgreSQL's codes for a user, a password and a database that there is not; how SQLite's names for a wrong file or
+directory begin.
+"""
+
+
+async def ask_state(url: str) -> SchemaState:
+    """As `schema_state`, in words for whoever runs a command: raises SettingsError when the setting must be changed,
+    Unreachable when the database may be back.
+    """
     try:
-        state = await schema_state(url)
+        return await schema_state(url)
     except (SQLAlchemyError, OSError) as error:
-        reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-        raise Unreachable(
-            f"DATABASE_URL: {shown_url(url)} can't be used ({reason}); see that it runs and is right"
-        ) from None
+        cause = getattr(error, "orig", None) or error
+        code = getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None)
+        if str(code).startswith(_NEVER_BY_ITSELF):
+            raise SettingsError(f"{unusable(url, cause)}; set it to one that can") from None
+        raise Unreachable(f"{unusable(url, cause)}; see that it runs and is right") from None
+
+
+def unusable(url: str, cause: BaseException) -> str:
+    """The beginning of a line about a database that can't be used."""
+    reason = (str(cause) or type(cause).__name__).splitlines()[0]
+    return f"DATABASE_URL: {shown_url(url)} can't be used ({reason})"
+
+
+async def require_current_schema(url: str) -> None:
+    """For processes that serve. Raises SettingsError saying what to run or to set, Unreachable when there is no answer."""
+    state = await ask_state(url)
     if state in {"older", "empty"}:
         raise SettingsError(
             "DATABASE_URL: the database is not at this release's schema; run `issuewright migrate`"
@@ -118,6 +135,32 @@ def schema_engine(url: str) -> AsyncEngine:
     event.listen(engine.sync_engine, "connect", _set_pragmas)
     event.listen(engine.sync_engine, "begin", _begin)
     return engine
+
+
+def _sqlite_revision(path: Path) -> str | None:
+    """By Python's own driver: the asynchronous one prints a traceback when a file can't be opened."""
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=30)
+        ) as connection:
+            if (
+                connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+                is None
+            ):
+                return None
+            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    except sqlite3.Error as error:
+        raise DatabaseError(None, None, error) from error
+    return str(row[0]) if row is not None else None
+
+
+async def _server_revision(url: str) -> str | None:
+    engine = schema_engine(url)
+    try:
+        async with engine.connect() as connection:
+            return await connection.run_sync(_revision)
+    finally:
+        await engine.dispose()
 
 
 def _revision(connection: Connection) -> str | None:

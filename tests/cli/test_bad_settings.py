@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import socket
 import sqlite3
 import subprocess
@@ -39,6 +40,11 @@ BAD: dict[str, tuple[list[str], dict[str, str | None], list[str]]] = {
     "host is no name": (["up"], {"HOST": "no such host"}, ["HOST"]),
     "home is a file": (["up"], {"ISSUEWRIGHT_HOME": "/etc/hostname"}, ["ISSUEWRIGHT_HOME"]),
     "database without a file": (["migrate"], {"DATABASE_URL": "sqlite+aiosqlite://"}, ["DATABASE_URL"]),
+    "database where nothing can be: migrate": (
+        ["migrate"],
+        {"DATABASE_URL": "sqlite+aiosqlite:////proc/issuewright/x.db"},
+        ["DATABASE_URL: sqlite+aiosqlite:////proc/issuewright/x.db can't be used"],
+    ),
     "app id is no number": (["web"], {"GITHUB_APP_ID": "my-app"}, ["GITHUB_APP_ID"]),
     "port is no number": (["web"], {"PORT": "http"}, ["PORT"]),
     "two at once": (["web"], {"PORT": "70000", "IDLE_S": "-1"}, ["PORT", "IDLE_S"]),
@@ -126,6 +132,20 @@ def test_port_in_use_exits_2_before_anything_starts(issuewright: Issuewright) ->
     assert answer.code == 2
     assert answer.err.startswith("PORT:")
     assert not (issuewright.home / "issuewright.db").exists()
+
+
+@pytest.mark.parametrize("command", ["migrate", "up", "web", "specs list"])
+def test_database_server_that_is_away_is_told_in_one_line_and_is_no_wrong_setting(
+    issuewright: Issuewright, command: str
+) -> None:
+    """It may be back when a supervisor starts the command again; after exit code 2 none would."""
+    answer = issuewright.run(*command.split(), DATABASE_URL="postgresql+asyncpg://user:word@127.0.0.1:9/name")
+    assert answer.code == 1
+    assert re.fullmatch(
+        r"issuewright: DATABASE_URL: .*127\.0\.0\.1:9/name can't be used \(.+\); see that it runs and is right",
+        answer.err.splitlines()[-1],
+    )
+    assert "word" not in answer.err
 
 
 def set_schema(issuewright: Issuewright, revision: str) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.db.engine import Database
 from app.db.migrate import MigrationFailed, migrate, migration_transaction
 from app.db.models import Base
-from app.db.schema import STEPS, known_revisions, require_current_schema, schema_state
+from app.db.schema import STEPS, Unreachable, known_revisions, require_current_schema, schema_state
 from app.domain.errors import SettingsError
 
 POSTGRES = os.environ.get("ISSUEWRIGHT_TEST_POSTGRES_URL")
@@ -127,6 +128,39 @@ async def test_asking_for_the_state_makes_no_file(url: str, path: Path) -> None:
         await require_current_schema(url)
 
 
+async def test_sqlite_file_that_can_not_be_opened_is_a_wrong_setting(
+    path: Path, url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path.mkdir(parents=True)
+    for use in (migrate, require_current_schema):
+        with pytest.raises(SettingsError, match=r"DATABASE_URL: .*issuewright.db can't be used \(.+\); .+"):
+            await use(url)
+    assert capfd.readouterr().err == "", "a driver's thread tells nothing of its own"
+
+
+async def test_sqlite_file_of_another_kind_is_a_wrong_setting_and_stays(path: Path, url: str) -> None:
+    path.parent.mkdir()
+    path.write_text("no database\n" * 100)
+    with pytest.raises(SettingsError, match=r"DATABASE_URL: .* can't be used \(file is not a database\)"):
+        await migrate(url)
+    assert path.read_text() == "no database\n" * 100
+
+
+async def test_directory_that_can_not_be_made_is_a_wrong_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match=r"DATABASE_URL: .* can't be used"):
+        await migrate(f"sqlite+aiosqlite:///{tmp_path}/file/issuewright.db")
+
+
+async def test_server_that_does_not_answer_is_told_by_its_setting_and_may_come_back() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(
+        Unreachable, match=rf"DATABASE_URL: .*127.0.0.1:{port}/.* can't be used .*see that it runs"
+    ):
+        await migrate(f"postgresql+asyncpg://user:word@127.0.0.1:{port}/name")
+
+
 async def test_migrators_at_the_same_time_apply_each_step_once(url: str) -> None:
     applied = await asyncio.gather(*(migrate(url) for _ in range(4)))
     assert sorted(map(len, applied))[:3] == [0, 0, 0]
@@ -216,6 +250,13 @@ async def test_misspelt_state_can_not_be_stored(url: str) -> None:
                 )
             )
     await database.aclose()
+
+
+@pytest.mark.needs_postgres
+@pytest.mark.skipif(POSTGRES is None, reason="no ISSUEWRIGHT_TEST_POSTGRES_URL")
+async def test_database_that_a_server_does_not_have_is_a_wrong_setting() -> None:
+    with pytest.raises(SettingsError, match=r"DATABASE_URL: .* can't be used .*does not exist"):
+        await migrate(str(POSTGRES).rsplit("/", 1)[0] + "/no_such_database")
 
 
 @pytest.mark.needs_postgres

@@ -16,8 +16,9 @@ from sqlalchemy import Connection, Table, column, inspect, select, table, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.types import JSON, Boolean, DateTime, Enum, Float, Integer, LargeBinary, Uuid
 
-from app.db.migrate import _config, migrate, migration_transaction, schema_state
+from app.db.migrate import _config, migrate, migration_transaction
 from app.db.models import Base
+from app.db.schema import schema_state
 from app.db.types import PackedBytes, UtcTime
 
 REVISIONS = [one.revision for one in ScriptDirectory.from_config(_config()).walk_revisions()][::-1]
