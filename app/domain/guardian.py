@@ -18,6 +18,7 @@ from typing import Any
 from app.domain.guardian_signs import (
     MAX_DETAIL,
     MAX_PATH,
+    TESTS_KEPT,
     Edit,
     digest,
     is_beside_tests,
@@ -66,7 +67,7 @@ _IDS = uuid.UUID("5b0f2c1e-6f0a-4c39-9d5c-0e6f4a1d7b52")
 
 class Rule(StrEnum):
     TESTS = "tests"
-    """A file of tests deleted, or a test taken out of force."""
+    """Tests deleted, with their file or within it, or taken out of force."""
     EDIT = "edit"
     ERROR = "error"
     COMMAND = "command"
@@ -133,7 +134,15 @@ class Trail:
     outside: list[str] = field(default_factory=list)
     """Paths that the task does not name."""
     deleted: dict[str, str] = field(default_factory=dict)
-    """Tests deleted by the newest changes: path to the digest of what was in them. Others may have taken their place."""
+    """Files of tests deleted by the newest changes, in which no single test was seen: path to the digest of what was in
+    them. Others may have taken their place.
+    """
+    missing: dict[str, list[str]] = field(default_factory=dict)
+    """Tests removed by the newest changes: path to the digests of their heads. Others may have taken their place."""
+    fresh: list[str] = field(default_factory=list)
+    """Tests added by the newest changes that took no other's place, as digests of their heads."""
+    added: list[str] = field(default_factory=list)
+    """The same of the changes before: an agent's own tests, which it may take away again."""
     weakened: str = ""
     """What was done to a test and not talked about yet."""
     created: list[str] = field(default_factory=list)
@@ -161,7 +170,7 @@ class Trail:
         """The agent has the reminder: what it was about counts from here on."""
         self.forget()
         if self.nudged_for == Rule.TESTS:
-            self.deleted, self.weakened = {}, ""
+            self.deleted, self.weakened, self.missing = {}, "", {}
         self.drop()
 
     def drop(self) -> None:
@@ -267,18 +276,29 @@ def _read_place(trail: Trail, job: Job, edit: Edit, seq: int) -> Finding | None:
 
 def _note_test(trail: Trail, job: Job, edit: Edit) -> None:
     """A test that comes up under another name, or in whose place another one comes, was not taken away."""
-    if job.plans or not is_test(edit.path):
+    if job.plans:
         return
+    for head in edit.tests_added:
+        if not any(_take(heads, head) for heads in trail.missing.values()):
+            trail.fresh.append(head)
+    del trail.fresh[TESTS_KEPT:]
+    wanted = job.files.get(edit.path) == "delete"
+    if not wanted:
+        _note_removed(trail, edit)
+    if is_test(edit.path) and not (wanted and edit.change == "deleted"):
+        _note_file(trail, edit)
+
+
+def _note_file(trail: Trail, edit: Edit) -> None:
     name = digest(PurePosixPath(edit.path).name)
     if edit.change == "deleted":
-        wanted = job.files.get(edit.path) == "delete"
-        if not wanted and name not in trail.created and (edit.removed or "") not in trail.created:
+        if not edit.tests_removed and name not in trail.created and (edit.removed or "") not in trail.created:
             trail.deleted[edit.path] = edit.removed or ""
             while len(trail.deleted) > PENDING_KEPT:
                 del trail.deleted[next(iter(trail.deleted))]
         return
-    if edit.change == "created":
-        trail.created = [*trail.created, name, *filter(None, [edit.added])][-2 * PENDING_KEPT :]
+    if edit.change == "created" and edit.added is not None:  # an empty one stands for nothing
+        trail.created = [*trail.created, name, edit.added][-2 * PENDING_KEPT :]
         if trail.deleted:
             same = (path for path, content in trail.deleted.items() if content and content == edit.added)
             del trail.deleted[next(same, next(iter(trail.deleted)))]
@@ -286,14 +306,49 @@ def _note_test(trail: Trail, job: Job, edit: Edit) -> None:
         trail.weakened = f"{edit.path}: {edit.weakens}"[:MAX_DETAIL]
 
 
+def _note_removed(trail: Trail, edit: Edit) -> None:
+    """Of its removed tests those that were not added by the agent itself, here or elsewhere."""
+    gone = [head for head in edit.tests_removed if not (_take(trail.fresh, head) or _take(trail.added, head))]
+    anew = digest(PurePosixPath(edit.path).name) in trail.created and edit.change == "deleted"
+    if anew and len(gone) <= len(trail.added):  # the file was written anew at another place, before
+        del trail.added[: len(gone)]
+    elif gone:
+        room = max(TESTS_KEPT - sum(map(len, trail.missing.values())), 0)
+        if edit.path in trail.missing or len(trail.missing) < PENDING_KEPT:
+            trail.missing[edit.path] = [*trail.missing.get(edit.path, []), *gone[:room]]
+
+
 def _settle_tests(trail: Trail, event: Seen) -> Finding | None:
     """Once all that a tool changed is known."""
-    gone = next(iter(trail.deleted), "")
-    detail = f"{gone} deleted"[:MAX_DETAIL] if gone else trail.weakened
-    if not detail or trail.nudge:
+    if trail.nudge:
         return None
+    fewer = _settle_heads(trail)
+    gone = next(iter(trail.deleted), "")
+    detail = f"{gone} deleted"[:MAX_DETAIL] if gone else trail.weakened or fewer
     trail.deleted, trail.weakened = {}, ""
-    return Finding(Rule.TESTS, event.seq, detail, 1)
+    return Finding(Rule.TESTS, event.seq, detail, 1) if detail else None
+
+
+def _settle_heads(trail: Trail) -> str:
+    """What is to be said of tests in whose place no others came, "" when there are none."""
+    replaced, detail = len(trail.fresh), ""
+    for path, heads in trail.missing.items():
+        taken = min(replaced, len(heads))
+        replaced -= taken
+        left = len(heads) - taken
+        if left and not detail:
+            detail = f"{path[: MAX_DETAIL - 20]}: {left} {'test' if left == 1 else 'tests'} fewer"
+    trail.added = [*trail.added, *trail.fresh[len(trail.fresh) - replaced :]][-TESTS_KEPT:]
+    trail.missing, trail.fresh = {}, []
+    return detail
+
+
+def _take(kept: list[str], one: str) -> bool:
+    """Removes it; whether it was there."""
+    if one not in kept:
+        return False
+    kept.remove(one)
+    return True
 
 
 def _keep(kept: list[str], one: str, most: int) -> int:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -41,6 +42,27 @@ _WEAKENED = re.compile(
     r"|\bt\.Skip(?:f|Now)?\(|#\[ignore\b|@(?:Disabled|Ignore)\b"
     r"|\bassert True\s*(?:#.*)?$|\bexpect\(true\)\.(?:toBe\(true\)|toBeTruthy\(\))|\bassertTrue\((?:true|True)\)"
 )
+_HEADS = {
+    suffix: re.compile(pattern)
+    for suffixes, pattern in (
+        (".py", r"(?:async )?def test"),
+        (".js .jsx .ts .tsx .mjs .cjs", r"(?:it|test|specify)(?:\.\w+)* ?[(`]"),
+        (".rb .ex .exs", r"(?:it|test|specify|scenario) [\"']|def test"),
+        (".go", r"func (?:Test|Fuzz|Example)\w*\("),
+        (".rs", r"#\[(?:\w+::)*(?:test|rstest|test_case)\b"),
+        (".java .kt .scala", r"@(?:\w*Test)\b|(?:it|test)\(\""),
+        (".cs", r"\[(?:Fact|Theory|Test\w*)\b"),
+        (".php", r"(?:public )?function test|#\[Test\b|(?:it|test)\(['\"]"),
+        (".swift", r"func test\w*\(|@Test\b"),
+        (".c .cc .cpp", r"TEST(?:_F|_P)?\("),
+    )
+    for suffix in suffixes.split()
+}
+"""How a line begins with which a test begins."""
+_NAMED_BELOW = ("#", "@", "[")
+"""A head that begins so has the test's name in the next line."""
+TESTS_KEPT = 300
+"""Heads of tests of one change that count."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +83,9 @@ class Edit:
     added: str | None
     weakens: str | None
     """The first added line that takes a test out of force."""
+    tests_removed: tuple[str, ...] = ()
+    tests_added: tuple[str, ...] = ()
+    """Digests of the heads of tests among the lines; what is moved as it is has the same."""
 
     @property
     def forth(self) -> str:
@@ -134,13 +159,35 @@ def parse_edit(data: Mapping[str, Any]) -> Edit | None:
     path = path[:MAX_PATH]
     removed, added = _lines(diff if isinstance(diff, str) else "")
     weakens = next((line for line in added if _WEAKENED.search(line)), None) if is_test(path) else None
+    # Of a change that is too large to be shown whole, what takes the place of a test may be what is not shown.
+    whole = not _is_more(data.get("lines_added"), len(added))
     return Edit(
         path,
         change if isinstance(change, str) else "modified",
         digest("\n".join(removed)) if removed else None,
         digest("\n".join(added)) if added else None,
         None if weakens is None else _short(weakens.strip()),
+        _heads(path, removed) if whole else (),
+        _heads(path, added),
     )
+
+
+def _is_more(told: object, shown: int) -> bool:
+    return isinstance(told, int) and told > shown
+
+
+def _heads(path: str, lines: list[str]) -> tuple[str, ...]:
+    """Digests of the heads of tests, at most `TESTS_KEPT`. Rust's tests stand beside what they test."""
+    pattern = _HEADS.get(PurePosixPath(path).suffix)
+    if pattern is None or not (is_test(path) or path.endswith(".rs")):
+        return ()
+    found = []
+    for line, following in pairwise([*lines, ""]):
+        head = " ".join(line[:MAX_DETAIL].split())
+        if pattern.match(head):
+            below = " ".join(following[:MAX_DETAIL].split()) if head.startswith(_NAMED_BELOW) else ""
+            found.append(digest(f"{head} {below}"))
+    return tuple(found[:TESTS_KEPT])
 
 
 def _lines(diff: str) -> tuple[list[str], list[str]]:

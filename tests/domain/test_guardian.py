@@ -251,6 +251,96 @@ def test_test_is_deleted_or_taken_out_of_force_then_found_with_the_next_step(tol
     assert path in found.detail
 
 
+def written(*names: str) -> str:
+    return "\n".join(f"def test_{name}():\n    assert {name}() == 1\n" for name in names)
+
+
+@pytest.mark.parametrize(
+    ("told", "detail"),
+    [
+        ([edited("tests/test_a.py", removed=written("a"))], "tests/test_a.py: 1 test fewer"),
+        ([edited("tests/test_a.py", removed=written("a", "b", "c"), added=written("b"))], "2 tests fewer"),
+        ([edited("tests/test_a.py", removed="def test_a():", added="# def test_a():")], "1 test fewer"),
+        ([edited("tests/test_a.py", removed="def test_a():", added="def no_test_a():")], "1 test fewer"),
+        ([edited("tests/test_a.py", removed="    async def test_a(self):")], "1 test fewer"),
+        ([edited("a.test.ts", removed="  it('adds', () => {\n  })")], "a.test.ts: 1 test fewer"),
+        ([edited("a.spec.js", removed="test.each([[1, 2]])('adds', f)")], "a.spec.js: 1 test fewer"),
+        ([edited("a_test.go", removed="func TestAdd(t *testing.T) {\n}")], "a_test.go: 1 test fewer"),
+        ([edited("src/lib.rs", removed="    #[test]\n    fn adds() {\n    }")], "src/lib.rs: 1 test fewer"),
+        ([edited("src/lib.rs", removed="    #[tokio::test]")], "src/lib.rs: 1 test fewer"),
+        ([edited("src/test/CountTest.java", removed="    @Test\n    void adds() {")], "1 test fewer"),
+        ([edited("spec/a_spec.rb", removed='  it "adds" do')], "1 test fewer"),
+        ([edited("tests/test_a.py", removed=written("a")), edited("tests/test_b.py", removed=written("a"))],
+         "tests/test_a.py: 1 test fewer"),
+        ([deleted("tests/test_a.py"), created("tests/test_b.py", "")], "tests/test_a.py: 1 test fewer"),
+        ([deleted("tests/test_a.py"), created("tests/test_b.py", "import pytest")], "tests/test_a.py"),
+        ([deleted("tests/test_a.py", written("a", "b", "c")), created("tests/test_b.py")], "2 tests fewer"),
+        ([deleted("conftest.py", "import pytest"), created("tests/test_b.py", "")], "conftest.py deleted"),
+        ([created("tests/u/test_a.py"), bash("ls"), deleted("tests/test_a.py", written("a", "b"))], "2 tests fewer"),
+        ([edited("tests/test_b.py", added=written("b")), bash("ls"), edited("tests/test_a.py", removed=written("a"))],
+         "tests/test_a.py: 1 test fewer"),
+        ([edited("tests/test_b.py", added=written("a")), edited("tests/test_a.py", removed=written("a")), bash("ls"),
+          edited("tests/test_b.py", removed=written("a"))], "tests/test_b.py: 1 test fewer"),
+        ([edited("tests/test_a.py", removed=written("a"), added=written("b")), bash("ls"),
+          edited("tests/test_a.py", removed=written("b"))], "tests/test_a.py: 1 test fewer"),
+        ([edited("tests/test_a.py", removed=written(*(f"t{n}" for n in range(900))), added="x = 1")], "tests fewer"),
+    ],
+)  # fmt: skip
+def test_tests_within_a_file_become_fewer_then_found_with_the_next_step(
+    told: list[Told], detail: str
+) -> None:
+    found = find([bash("mend it"), *told, bash("make test")])
+    assert found is not None
+    assert found.rule is Rule.TESTS
+    assert detail in found.detail
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [edited("tests/test_a.py", removed=written("a"), added=written("b"))],
+        [edited("tests/test_a.py", removed="def test_a():", added="def test_a(tmp_path):")],
+        [edited("tests/test_a.py", removed=written("a")), created("tests/test_b.py", written("a"))],
+        [created("tests/test_b.py", written("a")), bash("ls"), edited("tests/test_a.py", removed=written("a"))],
+        [edited("tests/test_a.py", added=written("a")), bash("ls"), edited("tests/test_a.py", removed=written("a"))],
+        [edited("src/test/CountTest.java", removed="  @Test\n  void adds() {", added="  @Test\n  void sums() {")],
+        [edited("tests/test_a.py", removed="def helper():\n    it(1)")],
+        [edited("src/a.py", removed="def test_connection():")],
+        [edited("README.md", removed="def test_a():")],
+        [deleted("tests/test_a.py", written("a", "b")), created("tests/unit/test_a.py", written("b", "c"))],
+        [created("tests/unit/test_a.py", written("c", "d")), bash("ls"), deleted("tests/test_a.py", written("a"))],
+    ],
+    ids=[
+        "renamed", "other arguments", "moved", "moved, step by step", "its own", "renamed in Java", "no head of a test",
+        "no test", "in words", "a file moved", "a file written anew",
+    ],
+)  # fmt: skip
+def test_tests_within_a_file_are_renamed_or_moved_then_nothing_is_found(told: list[Told]) -> None:
+    assert find([bash("mend it"), *told, bash("make test")]) is None
+
+
+def test_change_is_too_large_to_be_seen_whole_then_what_it_seems_to_take_away_is_not_found() -> None:
+    kind, data = edited("tests/test_a.py", removed=written("a"), added="x = 1")
+    assert find([(kind, data | {"lines_removed": 3, "lines_added": 900}), bash("make test")]) is None
+
+
+def test_plan_says_that_the_file_is_to_go_then_its_tests_are_not_missed() -> None:
+    job = Job("sbx_1", files={"tests/test_a.py": "delete"})
+    assert find([edited("tests/test_a.py", removed=written("a", "b")), bash("make")], job) is None
+
+
+def test_tests_go_while_a_reminder_of_something_else_is_on_its_way_then_found_afterwards_and_once() -> None:
+    trail = Trail()
+    found = find([bash("make test")] * 5, trail=trail)
+    assert found is not None
+    gone = [edited("tests/test_a.py", removed=written("a")), bash("ls")]
+    assert find(gone, trail=trail) is None
+    later = find([taken_in(found), bash("pwd")], trail=trail)
+    assert later is not None
+    assert later.rule is Rule.TESTS
+    assert find([taken_in(later), bash("pwd")], trail=trail) is None
+
+
 @pytest.mark.parametrize(
     "told",
     [
