@@ -24,7 +24,7 @@ from app.domain.spare import SandboxSize
 from app.sandbox.bundle import PayloadBundle, installed_payload, read_bundle
 from app.sandbox.cgroup import remove_cgroups
 from app.sandbox.keeper_start import start_keeper
-from app.sandbox.order import Isolation, KeeperOrder, Pace
+from app.sandbox.order import OF_NOBODY, Isolation, KeeperOrder, Pace
 from app.sandbox.payload_log import read_log
 from app.sandbox.profile import write_made_up_files
 from app.sandbox.spare import SPARE, Spare
@@ -242,14 +242,7 @@ def order_of_size(
 ) -> KeeperOrder:
     """Of no sandbox in particular."""
     return KeeperOrder(
-        sandbox_id="",
-        name="",
-        labels={},
-        environment={},
-        mirror="",
-        branch="",
-        start_sha="",
-        agent_config_sha="",
+        **OF_NOBODY,
         memory_gb=size.memory_gb,
         cpu=size.cpu,
         disk_gb=size.disk_gb,

@@ -45,6 +45,13 @@ class Pace:
     log_segments: int = 4
 
 
+OF_NOBODY: Mapping[str, Any] = {
+    "sandbox_id": "", "name": "", "labels": {}, "environment": {},
+    "mirror": "", "branch": "", "start_sha": "", "agent_config_sha": "",
+}  # fmt: skip
+"""Of a `KeeperOrder` what it says of one sandbox in particular, where there is none."""
+
+
 @dataclass(frozen=True)
 class KeeperOrder:
     """As `app.domain.ports.SandboxOrder`, and beside it: `isolation`, `bwrap` (the binary's path, its options that

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from app.sandbox.keeper_start import start_keeper
 from app.sandbox.limits import user_threads
-from app.sandbox.order import KeeperOrder
+from app.sandbox.order import OF_NOBODY, KeeperOrder
 from app.sandbox.state_dir import StateDir
 from sandbox_payload.wire import LOADED
 
@@ -66,19 +66,8 @@ class Spare:
 
     def fits(self, asked: KeeperOrder) -> bool:
         """Whether an order could not have been told from one that it was made for."""
-        plain = replace(
-            asked,
-            sandbox_id="",
-            name="",
-            labels={},
-            environment={},
-            mirror="",
-            branch="",
-            start_sha="",
-            agent_config_sha="",
-        )
         room = asked.pace.max_threads // 2
-        return plain == self.size and user_threads() < self.threads + room
+        return replace(asked, **OF_NOBODY) == self.size and user_threads() < self.threads + room
 
     def hand_over(self, name: str) -> None:
         """Its directory has got that name, with an order in it. Waits until the keeper has taken it over; where that

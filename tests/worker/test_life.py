@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from app.db.tasks import list_tasks
+from app.domain.spare import SandboxSize
 from app.domain.states import SandboxState, SpecState, TaskState
+from tests.worker import planning
 from tests.worker.bench import Bench
 from worker.engine import Engine
+from worker.flow.order import usual_size
 
 
 async def start(bench: Bench) -> int:
@@ -42,6 +47,19 @@ async def test_labeled_issue_ends_in_one_ready_pull_request_and_then_rests(bench
     await bench.pass_time(3600, 600)
     assert len(bench.writes()) == before
     assert bench.sandboxes.sights == {}
+
+
+@pytest.mark.parametrize("label", ["agent:quick", "agent"])
+async def test_usual_work_is_ordered_in_the_size_in_which_one_sandbox_is_kept_ready(
+    bench: Bench, label: str
+) -> None:
+    planning.start(bench, label)
+    await bench.rest()
+    order = bench.sandboxes.newest
+    asked = SandboxSize(
+        order.memory_gb, order.cpu, order.disk_gb, order.time_limit_s, tuple(order.allow_hosts)
+    )
+    assert asked == usual_size(bench.parts.limits)
 
 
 async def test_sandbox_is_lost_then_the_next_one_starts_from_its_checkpoint(bench: Bench) -> None:
