@@ -129,8 +129,9 @@ class BubblewrapSandboxes(LocalSandboxes):
         if spare is None and not wait:
             self._make_spare(size, bwrap)
         elif spare is not None and not spare.lives:
+            said = spare.directory.read_keeper_log()
             self._drop_spare()
-            raise Unexpected("the last one has ended by itself")
+            raise Unexpected(f"the last one has ended by itself: {said or 'its keeper was killed'}")
 
     def _make_spare(self, size: SandboxSize, bwrap: tuple[str, ...]) -> None:
         ensure_private_directory(self._root)
@@ -162,8 +163,7 @@ class BubblewrapSandboxes(LocalSandboxes):
         with self._lock:
             spare, self._spare = self._spare, None
         if spare is not None:
-            spare.close()
-            shutil.rmtree(spare.directory.path, ignore_errors=True)
+            spare.discard()
 
     async def try_program(self, prepare: Callable[[Path], None], arguments: Sequence[str]) -> tuple[int, str]:
         """Runs Python with `arguments` in a sandbox of its own, of which nothing stays; `prepare` may put files into

@@ -215,14 +215,35 @@ async def keep_spare(directory: StateDir, size: KeeperOrder, maker: socket.socke
     """Until it has been ordered and has ended, or `maker` has closed its end, or the payload has ended."""
     held = await HeldPayload.start(size, directory)
     ordered = await _await_order(held, maker, directory.path.parent)
-    maker.close()
     if ordered is not None:
+        maker.close()
         await Keeper(*ordered, held).keep()
         return
+    ended = held.process.returncode
+    if ended is not None:
+        # Its maker reads this in the directory, and then removes it.
+        print(
+            f"its payload ended with {_exit_code(ended)}: {_last_words(held.output)}",
+            file=sys.stderr,
+            flush=True,
+        )
+        maker.close()
     await kill_all(held.process)
     remove_cgroups(held.cgroups)
-    # Under this name it is nobody's. With an order it has another, and waits for another keeper.
-    shutil.rmtree(directory.path, ignore_errors=True)
+    if ended is None:
+        # Under this name it is nobody's. With an order it has another, and waits for another keeper.
+        shutil.rmtree(directory.path, ignore_errors=True)
+        maker.close()  # who waits for that finds nothing left
+
+
+def _last_words(output: int) -> str:
+    """What a payload that has ended wrote, as far as it fits into a line."""
+    os.set_blocking(output, False)
+    try:
+        said = os.read(output, _CHUNK_BYTES)
+    except BlockingIOError:
+        return ""
+    return " ".join(said[-500:].decode("utf-8", "replace").split())
 
 
 async def _await_order(

@@ -38,8 +38,9 @@ def start_keeper(directory: StateDir, maker: socket.socket | None = None) -> Non
         starter.kill()
         code = starter.wait()
     if code != 0:
-        tail = directory.keeper_log.read_bytes()[-1000:].decode("utf-8", "replace").strip()
-        raise Unexpected(f"the keeper of {directory.name} did not start ({code}): {tail}")
+        raise Unexpected(
+            f"the keeper of {directory.name} did not start ({code}): {directory.read_keeper_log()}"
+        )
 
 
 def _environment() -> dict[str, str]:

@@ -126,8 +126,8 @@ class LocalSandboxes:
                     spare.hand_over(directory.name)
         finally:
             if spare is not None:
-                spare.close()
-            if new.path.exists():
+                spare.discard()
+            elif new.path.exists():
                 shutil.rmtree(new.path)
         if directory.read_order() is None:
             raise Unexpected(f"{directory.path} could not be made")

@@ -8,10 +8,12 @@ gone. A directory that has its name and lost its spare waits for a keeper like a
 
 from __future__ import annotations
 
+import shutil
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from app.sandbox.cgroup import remove_cgroups
 from app.sandbox.keeper_start import start_keeper
 from app.sandbox.limits import user_threads
 from app.sandbox.order import OF_NOBODY, KeeperOrder
@@ -78,10 +80,15 @@ class Spare:
             self._keeper.sendall(name.encode())
             self._keeper.recv(1)
 
-    def close(self) -> None:
-        """The end of one that was not handed over; waits for it."""
+    def discard(self) -> None:
+        """The end of one that was not handed over, and of all that was made for it; waits for it. Of one that was, only
+        the socket is closed.
+        """
         self._keeper.settimeout(_END_S)
         with self._keeper, suppress(OSError):
             self._keeper.shutdown(socket.SHUT_WR)
             while self._keeper.recv(100):
                 pass
+        # What its keeper has done already, unless it was killed.
+        remove_cgroups(self.directory.read_cgroups())
+        shutil.rmtree(self.directory.path, ignore_errors=True)

@@ -173,6 +173,13 @@ class StateDir:
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
 
+    def read_keeper_log(self) -> str:
+        """The last that the keeper itself said; it says nothing as long as all goes well."""
+        try:
+            return self.keeper_log.read_bytes()[-1000:].decode("utf-8", "replace").strip()
+        except FileNotFoundError:
+            return ""
+
     # ------------------------------------------------------------ what became of it
 
     def write_cgroups(self, cgroups: tuple[Path, ...]) -> None:

@@ -187,11 +187,15 @@ async def test_clean_stop_leaves_nothing_of_a_spare(
 ) -> None:
     waiting = await _waiting(look, host)
     await _ended(keeping)
+    (directory,) = _spares(host)
+    keeper, groups = set(processes_with(f"--spare {directory}")), StateDir(directory).read_cgroups()
 
     await sandboxes.aclose()
 
-    await look.until(lambda: not waiting & set(read_table()), "end of the spare")
+    assert not (waiting - keeper) & set(read_table()), "closed is over"
     assert _spares(host) == []
+    assert not any(group.exists() for group in groups)
+    await look.until(lambda: not keeper & set(read_table()), "end of the keeper")
 
 
 async def test_spare_that_died_is_in_no_orders_way_and_is_made_again(
@@ -203,14 +207,33 @@ async def test_spare_that_died_is_in_no_orders_way_and_is_made_again(
     app: App,
 ) -> None:
     waiting = await _waiting(look, host)
-    for pid in processes_with(f"--spare {_spares(host)[0]}"):
+    (directory,) = _spares(host)
+    groups = StateDir(directory).read_cgroups()
+    for pid in processes_with(f"--spare {directory}"):
         kill(pid)
     await look.until(lambda: not waiting & set(read_table()), "end of the spare")
+    await look.until(lambda: directory not in _spares(host), "end of its directory")
+    assert not any(group.exists() for group in groups), "its keeper could not remove them"
 
     await sandboxes.ensure_created(order_of("look"))
 
     assert (await look.ended()).exit_code == 0
     assert not waiting & await _waiting(look, host)
+
+
+async def test_spare_whose_payload_ends_then_the_log_says_how(
+    host: LocalHost,
+    keeping: asyncio.Task[None],
+    look: Look,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    waiting = await _waiting(look, host)
+    (keeper,) = processes_with(f"--spare {_spares(host)[0]}")
+    kill(max(waiting - {keeper}))
+
+    await look.until(lambda: caplog.messages, "the warning")
+    assert "has ended by itself: " in caplog.messages[0]
+    assert "its payload ended with 137" in caplog.messages[0]
 
 
 async def test_worker_that_dies_before_it_tells_the_keeper_leaves_an_order_that_is_carried_out(
@@ -277,6 +300,6 @@ async def test_worker_that_dies_right_after_it_told_the_keeper_leaves_a_sandbox_
         spare._keeper.close()
 
     monkeypatch.setattr(Spare, "hand_over", tell_and_die)
-    monkeypatch.setattr(Spare, "close", lambda _spare: None)
+    monkeypatch.setattr(Spare, "discard", lambda _spare: None)
     await sandboxes.ensure_created(order_of("look"))
     assert (await look.ended()).exit_code == 0
