@@ -25,14 +25,14 @@ from app.domain.errors import OutsideError
 from app.domain.labels import LabelNames
 from app.domain.model_price import price_of
 from app.domain.remote import RelayFiles
-from app.domain.spare import KeepsSpare
+from app.domain.spare import HandOver, KeepsSpare
 from app.domain.supervision import Thresholds
 from app.domain.supply import Supply
 from app.github.access import GitHubAccess
 from app.github.clients import CallSeen
 from app.github.gateway import GitHubGateway
 from app.github.instance import instance_name, sandbox_token_key
-from app.observability.crashpoints import arm
+from app.observability.crashpoints import arm, crashpoint
 from app.observability.redaction import register_secret
 from app.queue.bell import Bell
 from app.queue.consumer import Consumer
@@ -206,7 +206,8 @@ class WorkerProcess:
         if isinstance(self._parts.sandboxes, RelayFiles):
             jobs.append(self._carry(self._parts.sandboxes))
         if isinstance(self._parts.sandboxes, KeepsSpare):
-            jobs.append(self._parts.sandboxes.keep_spare(usual_size(self._parts.limits)))
+            points = HandOver(lambda: crashpoint("spare.before"), lambda: crashpoint("spare.after"))
+            jobs.append(self._parts.sandboxes.keep_spare(usual_size(self._parts.limits), points))
         if self._redis_url is not None:
             jobs.append(self._listen(self._redis_url))
         tasks = [asyncio.create_task(job) for job in jobs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -18,9 +18,17 @@ class SandboxSize:
     allow_hosts: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class HandOver:
+    """What to do right before a spare's keeper is told of its order, and right after it has taken that over."""
+
+    before: Callable[[], None] = lambda: None
+    after: Callable[[], None] = lambda: None
+
+
 @runtime_checkable
 class KeepsSpare(Protocol):
     """A provider that can have a sandbox ready before it is ordered."""
 
-    async def keep_spare(self, size: SandboxSize) -> None:
+    async def keep_spare(self, size: SandboxSize, at: HandOver) -> None:
         """Until it is cancelled. Orders of any other size are made as they come."""

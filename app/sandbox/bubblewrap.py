@@ -21,7 +21,7 @@ from time import monotonic
 
 from app.domain.errors import Denied, IssuewrightError, Unexpected
 from app.domain.ports import Probe
-from app.domain.spare import SandboxSize
+from app.domain.spare import HandOver, SandboxSize
 from app.sandbox.bundle import read_bundle
 from app.sandbox.interpreter import find_interpreter
 from app.sandbox.local import LocalHost, LocalSandboxes, ensure_private_directory, order_of_size
@@ -35,6 +35,8 @@ _ELSEWHERE = (
     "or set DAYTONA_API_KEY, or name SANDBOX_PROVIDER=process (no isolation: only for your own trusted code)"
 )
 _SYSCTL = Path("/proc/sys")
+
+_UNWATCHED = HandOver()
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +106,7 @@ class BubblewrapSandboxes(LocalSandboxes):
             )
         return Outcome(command, "")
 
-    async def keep_spare(self, size: SandboxSize) -> None:
+    async def keep_spare(self, size: SandboxSize, at: HandOver = _UNWATCHED) -> None:
         """A spare sandbox at any time, made again a little after the last one was ordered: what has just been ordered
         has this machine to itself. Where one can't be made or does not last, the next try takes its time.
         """
@@ -112,7 +114,7 @@ class BubblewrapSandboxes(LocalSandboxes):
         while True:
             pause_s = pace.spare_look_s
             try:
-                await asyncio.to_thread(self._ensure_spare, size, await self._bwrap())
+                await asyncio.to_thread(self._ensure_spare, size, at, await self._bwrap())
             except (IssuewrightError, OSError) as error:
                 _log.warning("no spare sandbox: %s", error)
                 pause_s = pace.spare_retry_s
@@ -123,17 +125,17 @@ class BubblewrapSandboxes(LocalSandboxes):
         self._closed = True
         await asyncio.to_thread(self._drop_spare)
 
-    def _ensure_spare(self, size: SandboxSize, bwrap: tuple[str, ...]) -> None:
+    def _ensure_spare(self, size: SandboxSize, at: HandOver, bwrap: tuple[str, ...]) -> None:
         with self._lock:
             spare, wait = self._spare, monotonic() < self._ordered_at + self._host.pace.spare_after_s
         if spare is None and not wait:
-            self._make_spare(size, bwrap)
+            self._make_spare(size, at, bwrap)
         elif spare is not None and not spare.lives:
             said = spare.directory.read_keeper_log()
             self._drop_spare()
             raise Unexpected(f"the last one has ended by itself: {said or 'its keeper was killed'}")
 
-    def _make_spare(self, size: SandboxSize, bwrap: tuple[str, ...]) -> None:
+    def _make_spare(self, size: SandboxSize, at: HandOver, bwrap: tuple[str, ...]) -> None:
         ensure_private_directory(self._root)
         ensure_private_directory(self._host.socket_dir)
         bundle = read_bundle(self._host.payload)
@@ -141,7 +143,7 @@ class BubblewrapSandboxes(LocalSandboxes):
         new = self._lay_ground(".new-spare", bundle)
         directory = StateDir(new.path.rename(self._root / f"{SPARE}-{secrets.token_hex(4)}"))
         try:
-            spare = Spare.start(directory, order)
+            spare = Spare.start(directory, order, at)
         except BaseException:
             shutil.rmtree(directory.path, ignore_errors=True)
             raise

@@ -13,6 +13,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from app.domain.spare import HandOver
 from app.sandbox.cgroup import remove_cgroups
 from app.sandbox.keeper_start import start_keeper
 from app.sandbox.limits import user_threads
@@ -34,10 +35,11 @@ class Spare:
     directory: StateDir
     size: KeeperOrder
     threads: int
+    _at: HandOver
     _keeper: socket.socket
 
     @classmethod
-    def start(cls, directory: StateDir, size: KeeperOrder) -> Spare:
+    def start(cls, directory: StateDir, size: KeeperOrder, at: HandOver) -> Spare:
         """`directory` has what every sandbox has. Raises Unexpected."""
         directory.write_size(size)
         threads = user_threads()
@@ -48,7 +50,7 @@ class Spare:
         except BaseException:
             ours.close()
             raise
-        return cls(directory, size, threads, ours)
+        return cls(directory, size, threads, at, ours)
 
     @property
     def lives(self) -> bool:
@@ -76,9 +78,11 @@ class Spare:
         does not happen, nobody has.
         """
         self._keeper.settimeout(_ANSWER_S)
+        self._at.before()
         with suppress(OSError):
             self._keeper.sendall(name.encode())
             self._keeper.recv(1)
+        self._at.after()
 
     def discard(self) -> None:
         """The end of one that was not handed over, and of all that was made for it; waits for it. Of one that was, only

@@ -8,6 +8,7 @@ import pytest
 
 from app.domain.steps import StepName
 from app.observability.crashpoints import WORKER_POINTS
+from sandbox_payload.wire import LOADED
 from tests.crash.faults import armed, restart, settle
 from tests.crash.report import note
 from tests.flow.repository import Repository
@@ -227,9 +228,26 @@ def test_worker_killed_while_it_takes_up_and_answers_a_review(
     note_all(request, points, settled_s)
 
 
+@pytest.mark.needs_bubblewrap
+@pytest.mark.parametrize("point", points_of(["spare"]))
+def test_worker_killed_while_it_hands_a_spare_sandbox_over(
+    world: World, point: str, request: pytest.FixtureRequest
+) -> None:
+    """Before: the sandbox has its name and its order, and its keeper goes with the worker. After: the keeper goes on."""
+    restart(world, armed([point]))
+    kit = world.repository()
+    loaded = f".spare-*/state/{LOADED}"
+    world.wait(lambda: list((world.home / "state" / "sandboxes").glob(loaded)), "a spare that has loaded")
+    number = kit.start("edit_readme")
+    world.wait(lambda: world.crashed() == {point}, "the death")
+    settled_s = settle(world, kit)
+    assert_one_of_each(kit, number)
+    note_all(request, [point], settled_s)
+
+
 def test_every_point_of_the_worker_has_a_run() -> None:
     elsewhere = {"pause", "resume", "watch", "conclude", "close", "delete_branch", "close_issue", "stop", "delete", "concluded", "cancel",
                  "effect.labels", "effect.notice", "effect.sub_issue", "effect.sub_issue_end", "lease", "follow", "adopt", "archive",
-                 "forget_events", "guardian", "verdict_claim", "verdict", "relay", *PLANNED, *REVIEWED}  # fmt: skip
+                 "forget_events", "guardian", "verdict_claim", "verdict", "relay", "spare", *PLANNED, *REVIEWED}  # fmt: skip
     assert {point.rsplit(".", 1)[0] for point in WORKER_POINTS} == {*STEPS, *DONE, *elsewhere}
     assert set(StepName) <= {*STEPS, *elsewhere}
