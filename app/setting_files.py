@@ -1,7 +1,9 @@
-"""What stands in settings files: YAML, and `.env` as far as it can be read at all."""
+"""What stands in settings files: YAML, and `.env` as far as it can be read at all; and single values that need looks."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult
@@ -9,6 +11,14 @@ from urllib.parse import SplitResult
 import yaml
 
 from app.domain.errors import SettingsError
+
+HOST_NAME = re.compile(
+    r"(?=.{1,253}\Z)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?",
+    re.IGNORECASE,
+)
+"""A name with at least one dot whose last part is none of an address; `*.` stands for everything below it."""
+MIN_KEY = 32
+"""Characters of a key that encrypts: it is used as it is, not stretched, so it must be long and random."""
 
 
 def read_yaml(path: Path, *, required: bool) -> dict[str, Any]:
@@ -81,3 +91,20 @@ def has_usable_port(parts: SplitResult) -> bool:
 def words(text: str) -> tuple[str, ...]:
     """Separated by commas or white space."""
     return tuple(word for word in text.replace(",", " ").split() if word)
+
+
+def require_host_names(names: Sequence[str]) -> None:
+    """Raises ValueError."""
+    for name in names:
+        if not HOST_NAME.fullmatch(name):
+            raise ValueError(
+                f"{name[:80]!r} is no host name; give names like example.org or *.example.org, without https:// or port"
+            )
+
+
+def require_long_keys(keys: Sequence[str]) -> None:
+    """Raises ValueError."""
+    if any(len(key) < MIN_KEY for key in keys):
+        raise ValueError(
+            f"CREDENTIALS_KEY: each key must have at least {MIN_KEY} characters; make one with `openssl rand -hex 32`"
+        )

@@ -7,7 +7,6 @@ stored in ISSUEWRIGHT_HOME > default. Names, meanings and defaults are the contr
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +22,16 @@ from pydantic_settings import (
 
 from app.domain.errors import SettingsError
 from app.domain.model_price import ModelPrice, parse_model_prices
-from app.setting_files import describe_unknown, has_usable_port, read_pem, read_text, read_yaml, words
+from app.setting_files import (
+    describe_unknown,
+    has_usable_port,
+    read_pem,
+    read_text,
+    read_yaml,
+    require_host_names,
+    require_long_keys,
+    words,
+)
 
 DEFAULT_YAML = "issuewright.yaml"
 REGISTERED_FILE = "github-app.yaml"
@@ -32,11 +40,6 @@ REGISTERED_FILE = "github-app.yaml"
 MAX_LABEL = 50
 """Characters of a label's name on GitHub."""
 WEEK_S = 7 * 24 * 3600
-HOST_NAME = re.compile(
-    r"(?=.{1,253}\Z)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?",
-    re.IGNORECASE,
-)
-"""A name with at least one dot whose last part is none of an address; `*.` stands for everything below it."""
 
 Provider = Literal["daytona", "bubblewrap", "process"]
 
@@ -177,7 +180,7 @@ class Settings(BaseSettings):
     label_approved: str = "agent:approved"
     """Label that approves a plan."""
 
-    @field_validator("github_api_url", "github_url", "anthropic_base_url", "public_url")
+    @field_validator("github_api_url", "github_url", "anthropic_base_url", "public_url", "daytona_api_url")
     @classmethod
     def _http_url(cls, value: str | None) -> str | None:
         if value is None:
@@ -210,11 +213,7 @@ class Settings(BaseSettings):
     @field_validator("sandbox_allow_hosts")
     @classmethod
     def _host_names(cls, value: str) -> str:
-        for word in words(value):
-            if not HOST_NAME.fullmatch(word):
-                raise ValueError(
-                    f"{word[:80]!r} is no host name; give names like example.org or *.example.org, without https:// or port"
-                )
+        require_host_names(words(value))
         return value
 
     @field_validator("issuewright_home")
@@ -241,6 +240,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 "LABEL_AGENT, LABEL_PLAN, LABEL_QUICK, LABEL_APPROVED: must be four different names"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _long_keys(self) -> Settings:
+        require_long_keys(self.credential_keys)
         return self
 
     @model_validator(mode="after")

@@ -12,9 +12,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from app.domain.errors import IssuewrightError, SettingsError
 
-MIN_KEY = 32
-"""Characters of a key: it is used as it is, not stretched, so it must be long and random."""
-
 
 class Unreadable(IssuewrightError):
     """None of the keys opens it, or what it says is not what stands beside it."""
@@ -24,11 +21,9 @@ class Cipher:
     """Authenticated encryption (Fernet: AES-128-CBC and HMAC-SHA-256) under keys derived from the operator's texts."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        """Raises SettingsError for a key that is too short. Without keys nothing can be stored or read."""
-        if any(len(key) < MIN_KEY for key in keys):
-            raise SettingsError(
-                f"CREDENTIALS_KEY: each key must have at least {MIN_KEY} characters; make one with `openssl rand -hex 32`"
-            )
+        """`keys` are used as they are, not stretched: settings refuse short ones. Without keys nothing can be stored or
+        read.
+        """
         ciphers = [Fernet(_derive(key)) for key in keys]
         self._first = ciphers[0] if ciphers else None
         self._all = MultiFernet(ciphers) if ciphers else None

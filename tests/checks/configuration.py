@@ -87,7 +87,7 @@ EXAMPLES: Mapping[str, str] = {
     "issuewright_home": "/var/lib/issuewright",
     "database_url": "postgresql+asyncpg://issuewright:PASSWORD@db.example.org/issuewright",
     "redis_url": "redis://redis.example.org:6379/0",
-    "credentials_key": "NEW,OLD",
+    "credentials_key": "NEW-KEY-OF-AT-LEAST-32-CHARACTERS,OLD-KEY-OF-AT-LEAST-32-CHARACTERS",
     "retention_days": "90",
     "host": "0.0.0.0",
     "port": "8080",

@@ -38,6 +38,7 @@ WRONG: Mapping[str, Sequence[str]] = {
     "SANDBOX_MEMORY_GB": ("0", "-1", "4GB", "2000"),
     "SANDBOX_CPU": ("0", "two", "1000"),
     "SANDBOX_DISK_GB": ("0", "big", "100000"),
+    "DAYTONA_API_URL": URLS,
     "ANTHROPIC_BASE_URL": URLS,
     "MODEL_PRICES": ("some-model", "some-model=cheap", "some-model=1,2", "=1,2,3", "m=1,2,-3", "m=1,2,inf"),
     "MODEL_KEY_IN_SANDBOX": ("perhaps", "2"),
@@ -57,6 +58,7 @@ WRONG: Mapping[str, Sequence[str]] = {
     "SANDBOX_PHASE_GAP_S": ("0", "-1", "5m", "99999999"),
     "SANDBOX_ABSENT_S": ("0", "-1", "3m", "99999999"),
     "SANDBOX_RESTARTS": ("-1", "21", "twice", "0.5"),
+    "CREDENTIALS_KEY": ("short", "k" * 31, f"{'k' * 32},old", f"old,{'k' * 32}"),
     "RETENTION_DAYS": ("-1", "a month", "99999999"),
     "LEASE_S": ("0", "short", "99999999"),
     "PERMISSION_MODE": ("plan", "default"),
@@ -78,14 +80,12 @@ LATER: Mapping[str, str] = {
     "SANDBOX_IMAGE": "a name at Daytona",
     "DAYTONA_MODEL_SECRET": "a name at Daytona",
     "DAYTONA_API_KEY": "any text; Daytona tells",
-    "DAYTONA_API_URL": "Daytona's client tells",
     "DAYTONA_TARGET": "a name at Daytona",
     "ANTHROPIC_API_KEY": "any text; tried by doctor",
     "MODEL": "a name; tried by doctor",
     "GUARDIAN_MODEL": "a name; a call that is refused is no verdict",
     "MODELS": "names; tried by doctor",
     "CRASH_POINTS": "for tests: worker and web refuse what they do not know",
-    "CREDENTIALS_KEY": "any text until credentials are stored",
 }
 """Settings that no value is wrong for by itself, and what tells instead."""
 
