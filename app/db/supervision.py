@@ -14,6 +14,7 @@ from app.db.locks import claim_lock
 from app.db.models import Lock, Phase, Process, Sandbox, Spec
 from app.domain.states import SANDBOX_LIVE, SPEC_LIVE, PhaseState, SandboxState
 from app.domain.supervision import Listener, Trouble, Watched
+from app.domain.supply import Shortage
 from sandbox_payload.wire.plan import AGENT_PHASES
 
 _AT_ONCE = 5_000
@@ -31,6 +32,7 @@ _COLUMNS = (
     *(getattr(Sandbox, name) for name in _AS_THEY_ARE),
 )  # fmt: skip
 """No more than is judged: whole rows of a thousand sandboxes take as long again."""
+_AT_PROVIDER = frozenset({Shortage.PROVIDER.value, Shortage.KEY.value})
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,13 @@ async def get_known(session: AsyncSession, host_id: str | None) -> Known:
     """Of the sandboxes of this host, or (None) of a remote provider. Three statements."""
     rows = (
         await session.execute(
-            select(*_COLUMNS, Spec.state.label("spec_state"), Spec.concluded_at)
+            select(
+                *_COLUMNS,
+                Spec.state.label("spec_state"),
+                Spec.concluded_at,
+                Spec.queued_at,
+                Spec.queue_reason,
+            )
             .join(Spec, Spec.id == Sandbox.spec_id)
             .where(Sandbox.removed_at.is_(None), Sandbox.host_id.is_not_distinct_from(host_id))
         )
@@ -122,6 +130,7 @@ def _watched(row: Any, phases: Mapping[str, datetime]) -> Watched:
         phase_ended_at=phases.get(row.spec_id) if row.task_id is None else None,
         waiting=row.activity == "waiting",
         handed_in=row.manifest_round > row.collected_round,
+        awaits_provider=row.queued_at is not None and row.queue_reason in _AT_PROVIDER,
         **{name: getattr(row, name) for name in _AS_THEY_ARE},
     )
 

@@ -100,6 +100,8 @@ class Watched:
     running: str | None = None
     handed_in: bool = False
     """A result is stored that no step has dealt with."""
+    awaits_provider: bool = False
+    """The provider has no room, or refuses our key: nothing was ordered, and that may last."""
     spent_usd: float = 0.0
     budget_usd: float = 0.0
 
@@ -154,7 +156,7 @@ def _not_started(
     one: Watched, sight: SandboxStatus | None, now: datetime, limits: Thresholds
 ) -> Trouble | None:
     if one.ordered_at is None:
-        late = now - one.created_at > PENDING_LIMIT
+        late = not one.awaits_provider and now - one.created_at > PENDING_LIMIT
     elif sight is SandboxStatus.ABSENT:
         late = now - one.ordered_at > limits.absent
     elif sight is SandboxStatus.CREATING:

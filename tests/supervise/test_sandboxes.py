@@ -355,3 +355,23 @@ async def test_provider_has_no_room_or_takes_no_key_then_it_waits_without_using_
     (box,) = await bench.boxes()
     assert box.state is SandboxState.RUNNING
     assert box.deadline_at > bench.clock() + timedelta(hours=1)
+
+
+async def test_provider_has_no_room_for_hours_then_it_still_waits_and_no_attempt_is_used_up(
+    bench: Bench,
+) -> None:
+    create = bench.sandboxes.ensure_created
+
+    async def refuses(order: SandboxOrder) -> SandboxSight:
+        raise RetryAt("the quota is used up", bench.clock() + timedelta(seconds=60))
+
+    bench.sandboxes.ensure_created = refuses  # type: ignore[method-assign]
+    number = bench.open_issue()
+    bench.label(number)
+    await bench.rest()
+    await bench.pass_time(5 * 3600, 900)
+    assert "room at the sandbox provider" in bench.status(number)
+    bench.sandboxes.ensure_created = create  # type: ignore[method-assign]
+    await bench.pass_time(120, 30)
+    assert [box.attempt for box in await bench.boxes()] == [1]
+    assert (await bench.boxes())[0].state is SandboxState.RUNNING
