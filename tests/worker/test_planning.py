@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from app.db.retries import record_retry
 from app.db.sandboxes import set_sandbox
 from app.db.tasks import move_task
+from app.domain.errors import RetryAt
+from app.domain.ports import SandboxOrder, SandboxSight
 from app.domain.states import PhaseState, SandboxState, SpecState, TaskState
 from tests.worker.bench import Bench
 from tests.worker.planning import (
@@ -382,6 +386,29 @@ async def test_independent_tasks_run_side_by_side_and_their_results_are_merged(b
     files = bench.git("ls-tree", "--name-only", pulls[0]["head"]["sha"]).split()
     assert {"one.txt", "two.txt"} <= set(files)
     assert "Done" in bench.status(number)
+
+
+async def test_one_waits_for_the_provider_then_the_other_is_still_looked_after(bench: Bench) -> None:
+    number, first, second = await at_work_side_by_side(bench)
+
+    async def refuses(order: SandboxOrder) -> SandboxSight:
+        raise RetryAt("the quota is used up", bench.clock() + timedelta(seconds=60))
+
+    create = bench.sandboxes.ensure_created
+    bench.sandboxes.ensure_created = refuses  # type: ignore[method-assign]
+    bench.sandboxes.end(first, 1)
+    await bench.pass_time(120, 10)
+    assert "room at the sandbox provider" in bench.status(number)
+    bench.sandboxes.end(second, 1)
+    await bench.pass_time(120, 10)
+    states = {box.provider_name: box.state for box in await bench.boxes()}
+    assert states[second] is SandboxState.FAILED
+    bench.sandboxes.ensure_created = create  # type: ignore[method-assign]
+    await bench.pass_time(90, 10)
+    assert len(bench.sandboxes.orders) == 5
+    rows = await tasks(bench)
+    assert [rows[key].state for key in ("T1", "T2")] == [TaskState.RUNNING, TaskState.RUNNING]
+    assert "Waits for" not in bench.status(number)
 
 
 async def test_conflict_goes_back_to_the_agent_that_came_later_with_its_session(bench: Bench) -> None:

@@ -36,6 +36,15 @@ PATIENCE_BEFORE_PULL_S = 3.0
 
 
 async def run(step: Step) -> datetime:
+    """Meanwhile the other tasks of the spec go on, and are looked after."""
+    at = await _provide(step)
+    if at <= step.now():
+        return at
+    others_at = await watch.look_at_troubled(step)
+    return min(at, others_at) if others_at is not None else at
+
+
+async def _provide(step: Step) -> datetime:
     planning = step.spec.state in {SpecState.PLANNING, SpecState.AWAITING_APPROVAL}
     sandbox = step.planning_sandbox if planning else step.sandbox
     if sandbox is None or sandbox.state not in SANDBOX_LIVE:
@@ -47,7 +56,7 @@ async def run(step: Step) -> datetime:
             return await step.end(SpecState.FAILED, Outcome.FAILED, detail)
         begun = await begin_attempt(step, planning=planning)
         if isinstance(begun, Queued):
-            return await _wait(step, begun)
+            return ask_again_at(step, begun)
         sandbox = begun
     if trouble_of(sandbox) is Trouble.NOT_STARTED:
         return await _start_over(step, sandbox)
@@ -100,12 +109,6 @@ async def _make(step: Step, sandbox: Sandbox, *, planning: bool) -> datetime:
     if await handed_in_meanwhile(step, sandbox):
         return step.again()
     return await give_up_or_retry(step, sandbox, sight)
-
-
-async def _wait(step: Step, queued: Queued) -> datetime:
-    """Meanwhile the other tasks of the spec go on, and are looked after."""
-    at = ask_again_at(step, queued)
-    return min(at, await watch.run(step)) if any(task.under_way for task in step.facts.tasks) else at
 
 
 async def _wait_for_provider(step: Step, sandbox: Sandbox, shortage: Shortage, at: datetime) -> datetime:

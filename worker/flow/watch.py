@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from app.db.models import Sandbox
 from app.db.sandboxes import set_sandbox
 from app.domain.ports import SandboxSight, SandboxStatus
-from app.domain.states import SANDBOX_LIVE, SpecState
+from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
 from app.domain.supervision import GONE, Trouble
 from app.observability.crashpoints import crashpoint
 from worker.flow.lost import give_up_or_retry, handed_in_meanwhile, trouble_of
@@ -40,6 +40,23 @@ async def run(step: Step) -> datetime:
         if found is not None:
             return found
     return due_at
+
+
+async def look_at_troubled(step: Step) -> datetime | None:
+    """Of tasks at work, while another one's sandbox is made or waited for: what supervision has noted of theirs does not
+    wait for that. None: nothing is to be done about any of them.
+    """
+    troubled = [
+        sandbox
+        for sandbox in step.sandboxes
+        if sandbox.state is SandboxState.RUNNING and sandbox.task_id is not None and trouble_of(sandbox)
+    ]
+    for sandbox in troubled:
+        step.focus = next(task.key for task in step.tasks if task.id == sandbox.task_id)
+        found = await _look(step, sandbox)
+        if found is not None:
+            return found
+    return None
 
 
 async def _look(step: Step, sandbox: Sandbox) -> datetime | None:
