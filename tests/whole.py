@@ -60,6 +60,7 @@ WHOLE = (
     "tests/simulators/model/test_agent.py",
     "tests/supervise/test_live_look.py",
     "tests/supervise/test_sandboxes.py",
+    "tests/supervise/test_supply.py",
     "tests/web/test_model_gateway.py",
     "tests/web/test_relay.py",
     "tests/worker/test_access.py",

@@ -8,12 +8,15 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
-from app.db.models import Lock, Sandbox, Spec
+from app.db.models import Lock, Process, Sandbox, Spec
 from app.domain.states import SANDBOX_LIVE, SPEC_LIVE, SpecState
-from app.domain.supply import Shortage, Taken, Waiting
+from app.domain.supervision import REACHABLE
+from app.domain.supply import FOR_A_SANDBOX, FOR_THE_DAY, Shortage, Spent, Taken, Waiting
 
 STALE = timedelta(minutes=5)
-"""Whoever has not asked again for so long would not take a place that is free: it goes to the next."""
+"""Whoever has not asked again for so long would not take a place that is free: it goes to the next. While no worker was
+there nobody could ask, and that takes nobody's place.
+"""
 _LOCK = "supply"
 
 
@@ -26,16 +29,21 @@ async def lock_supply(session: AsyncSession, now: datetime) -> None:
 
 
 async def list_waiting_specs(session: AsyncSession, now: datetime) -> list[Waiting]:
-    """Those that wait for a free sandbox and ask for it regularly."""
-    statement = select(Spec.id, Spec.repo_id, Spec.queued_at).where(
+    """Those that wait for a free sandbox or for their repository's money, and ask for it regularly."""
+    workers = select(func.min(Process.started_at)).where(
+        Process.kind == "worker", Process.beat_at >= now - REACHABLE
+    )
+    working_since_at = await session.scalar(workers)
+    could_ask = working_since_at is not None and working_since_at <= now - STALE
+    statement = select(Spec.id, Spec.repo_id, Spec.queued_at, Spec.queue_reason).where(
         Spec.queued_at.is_not(None),
-        Spec.queue_reason == Shortage.SANDBOXES.value,
+        Spec.queue_reason.in_([one.value for one in FOR_A_SANDBOX | FOR_THE_DAY]),
         Spec.state.in_(SPEC_LIVE - {SpecState.PAUSED}),
         Spec.cancel_asked_at.is_(None),
-        Spec.updated_at >= now - STALE,
+        *([Spec.updated_at >= now - STALE] if could_ask else []),
     )
     return [
-        Waiting(row.id, row.repo_id, row.queued_at)
+        Waiting(row.id, row.repo_id, row.queued_at, Shortage(row.queue_reason))
         for row in await session.execute(statement)
         if row.queued_at is not None
     ]
@@ -57,21 +65,24 @@ async def get_taken(session: AsyncSession, spec: Spec, now: datetime) -> Taken:
     of_today = and_(Spec.repo_id == spec.repo_id, or_(Sandbox.created_at >= today, live))
     return Taken(
         sandboxes={row[0]: row[1] for row in counted},
-        spec_usd=await _taken_usd(session, Spec.id == spec.id),
-        day_usd=await _taken_usd(session, of_today),
+        spec=await _get_spent(session, Spec.id == spec.id),
+        day=await _get_spent(session, of_today),
     )
 
 
-async def _taken_usd(session: AsyncSession, which: ColumnElement[bool]) -> float:
-    """An ended sandbox costs what it spent, a live one what it may still spend."""
-    ends = case(
-        (and_(Sandbox.state.in_(SANDBOX_LIVE), Sandbox.budget_usd > Sandbox.spent_usd), Sandbox.budget_usd),
-        else_=Sandbox.spent_usd,
-    )
+async def _get_spent(session: AsyncSession, which: ColumnElement[bool]) -> Spent:
+    """An ended sandbox has spent what it may still be charged for, too: calls of its agent that nobody has settled yet.
+    A live one holds all that is left of its budget.
+    """
+    is_live = Sandbox.state.in_(SANDBOX_LIVE)
+    spent = case((is_live, Sandbox.spent_usd), else_=Sandbox.spent_usd + Sandbox.reserved_usd)
+    left = Sandbox.budget_usd - Sandbox.spent_usd
+    held = case((and_(is_live, left > 0), left), else_=0.0)
     statement = (
-        select(func.coalesce(func.sum(ends), 0.0))
+        select(func.coalesce(func.sum(spent), 0.0), func.coalesce(func.sum(held), 0.0))
         .select_from(Sandbox)
         .join(Spec, Spec.id == Sandbox.spec_id)
         .where(which)
     )
-    return float((await session.execute(statement)).scalar_one())
+    usd, held_usd = (await session.execute(statement)).one()
+    return Spent(float(usd), float(held_usd))

@@ -6,9 +6,9 @@ First come, first served, but fair between repositories: nobody's second sandbox
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 
 LEAST_SHARE = 0.1
@@ -24,7 +24,15 @@ class Shortage(StrEnum):
     KEY = "key"
     """The provider refuses the operator's key."""
     SPEC_BUDGET = "spec_budget"
+    SPEC_BUDGET_HELD = "spec_budget_held"
+    """Agents at work may still spend it: what they leave is free when they end."""
     DAY_BUDGET = "day_budget"
+    DAY_BUDGET_HELD = "day_budget_held"
+
+
+FOR_A_SANDBOX = frozenset({Shortage.SANDBOXES})
+FOR_THE_DAY = frozenset({Shortage.DAY_BUDGET, Shortage.DAY_BUDGET_HELD})
+"""What is waited for in a queue, by queue: whoever came first is served first."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +46,31 @@ class Supply:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A spec that wants a sandbox, since `queued_at`."""
+    """A spec that wants a sandbox, since `queued_at`. `shortage` None: it asks for the first time."""
 
     spec_id: str
     repo_id: int
     queued_at: datetime
+    shortage: Shortage | None = None
+
+
+@dataclass(frozen=True)
+class Spent:
+    """In USD. `held_usd`: what live sandboxes may still spend, which is nobody else's until they end."""
+
+    usd: float = 0.0
+    held_usd: float = 0.0
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What live sandboxes may still spend counts as spent. `sandboxes`: live ones by repository, all specs together."""
+    """`sandboxes`: live ones by repository, all specs together. `spec` and `day`: of the spec that asks, and of its
+    repository today.
+    """
 
     sandboxes: Mapping[int, int]
-    spec_usd: float
-    day_usd: float
+    spec: Spent
+    day: Spent
 
 
 @dataclass(frozen=True)
@@ -84,23 +103,44 @@ def order_queue(waiting: Sequence[Waiting], live: Mapping[int, int]) -> list[str
 def decide_grant(
     me: Waiting, queue: Sequence[Waiting], taken: Taken, supply: Supply, wanted_usd: float
 ) -> Granted | Queued:
-    """Whether `me` may start a sandbox of `wanted_usd`. `queue`: those that wait for a free sandbox, with or without me."""
-    left_of_spec = _left(supply.spec_budget_usd, taken.spec_usd, wanted_usd)
-    if left_of_spec < wanted_usd * LEAST_SHARE:
-        return Queued(Shortage.SPEC_BUDGET)
-    left_of_day = _left(supply.day_budget_usd, taken.day_usd, wanted_usd)
-    if left_of_day < wanted_usd * LEAST_SHARE:
-        return Queued(Shortage.DAY_BUDGET)
+    """Whether `me` may start a sandbox of `wanted_usd`. `queue`: those that wait, with or without me."""
+    # Where a whole limit is less than a sandbox usually has, that is what one gets.
+    limits = [one for one in (supply.spec_budget_usd, supply.day_budget_usd) if one is not None]
+    wanted = min([wanted_usd, *limits])
+    least = wanted * LEAST_SHARE
+    left_of_spec = _left(supply.spec_budget_usd, taken.spec, wanted)
+    if left_of_spec < least:
+        held = left_of_spec + taken.spec.held_usd >= least
+        return Queued(Shortage.SPEC_BUDGET_HELD if held else Shortage.SPEC_BUDGET)
+    left_of_day = _left(supply.day_budget_usd, taken.day, wanted)
+    if supply.day_budget_usd is not None:
+        ahead = _ahead_of(me, queue)
+        held = left_of_day + taken.day.held_usd >= least
+        left_of_day -= ahead * wanted
+        if left_of_day < least:
+            return Queued(Shortage.DAY_BUDGET_HELD if held else Shortage.DAY_BUDGET, ahead + 1)
     if supply.max_sandboxes is not None:
-        everybody = {one.spec_id: one for one in (me, *queue)}
-        place = order_queue(list(everybody.values()), taken.sandboxes).index(me.spec_id)
+        place = order_queue(_line_up(me, queue, FOR_A_SANDBOX), taken.sandboxes).index(me.spec_id)
         if place >= supply.max_sandboxes - sum(taken.sandboxes.values()):
             return Queued(Shortage.SANDBOXES, place + 1)
-    return Granted(min(wanted_usd, left_of_spec, left_of_day))
+    return Granted(min(wanted, left_of_spec, left_of_day))
 
 
-def _left(limit_usd: float | None, taken_usd: float, wanted_usd: float) -> float:
-    return wanted_usd if limit_usd is None else limit_usd - taken_usd
+def _left(limit_usd: float | None, spent: Spent, wanted_usd: float) -> float:
+    return wanted_usd if limit_usd is None else limit_usd - spent.usd - spent.held_usd
+
+
+def _line_up(me: Waiting, queue: Sequence[Waiting], which: Collection[Shortage]) -> list[Waiting]:
+    """Those that wait for the same, and `me`: last, unless it waits for that already."""
+    mine = me if me.shortage in which else replace(me, queued_at=datetime.max.replace(tzinfo=UTC))
+    return [*(one for one in queue if one.shortage in which and one.spec_id != me.spec_id), mine]
+
+
+def _ahead_of(me: Waiting, queue: Sequence[Waiting]) -> int:
+    """How many of the same repository have waited longer for its money of the day."""
+    ours = [one for one in _line_up(me, queue, FOR_THE_DAY) if one.repo_id == me.repo_id]
+    in_order = sorted(ours, key=lambda one: (one.queued_at, one.spec_id))
+    return [one.spec_id for one in in_order].index(me.spec_id)
 
 
 _WAITS = {
@@ -111,16 +151,32 @@ _WAITS = {
         "itself once the key is mended"
     ),
     Shortage.SPEC_BUDGET: "more budget: what this issue may cost is used up (the operator can raise SPEC_BUDGET_USD)",
+    Shortage.SPEC_BUDGET_HELD: "another agent of this issue to end: the rest of what the issue may cost is set aside for it",
     Shortage.DAY_BUDGET: (
-        "the next day (UTC): what this repository may spend in a day is used up (the operator can raise "
-        "REPOSITORY_DAY_BUDGET_USD)"
+        "the next day (UTC), since what this repository may spend in a day is used up; the operator can raise "
+        "REPOSITORY_DAY_BUDGET_USD"
+    ),
+    Shortage.DAY_BUDGET_HELD: (
+        "other agents of this repository to end, for whom the rest of what it may spend today (UTC) is set aside; the "
+        "operator can raise REPOSITORY_DAY_BUDGET_USD"
     ),
 }
 
 
+def parse_shortage(reason: str | None) -> Shortage | None:
+    """As it is stored. A word of another release counts as none."""
+    return Shortage(reason) if reason in set(Shortage) else None
+
+
+def is_same_queue(one: Shortage | None, other: Shortage) -> bool:
+    """Whether whoever waits for the other now keeps the time since when it has waited for the one."""
+    return one is other or {one, other} <= FOR_THE_DAY
+
+
 def describe_wait(reason: str | None, place: int | None) -> str:
     """What people are told that a spec waits for: `a free sandbox (place 2 in the queue)`."""
-    if reason not in set(Shortage):
+    shortage = parse_shortage(reason)
+    if shortage is None:
         return ""
-    text = _WAITS[Shortage(reason)]
+    text = _WAITS[shortage]
     return f"{text} (place {place} in the queue)" if place else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from app.domain.supply import (
     Granted,
     Queued,
     Shortage,
+    Spent,
     Supply,
     Taken,
     Waiting,
@@ -23,13 +25,13 @@ T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def waiting(name: str, repo_id: int, minute: int = 0) -> Waiting:
-    return Waiting(name, repo_id, T0 + timedelta(minutes=minute))
+    return Waiting(name, repo_id, T0 + timedelta(minutes=minute), Shortage.SANDBOXES)
 
 
 def grant(
     me: Waiting, *queue: Waiting, live: dict[int, int] | None = None, most: int = 2
 ) -> Granted | Queued:
-    return decide_grant(me, queue, Taken(live or {}, 0.0, 0.0), Supply(most), 10.0)
+    return decide_grant(me, queue, Taken(live or {}, Spent(), Spent()), Supply(most), 10.0)
 
 
 def test_room_is_free_then_at_once() -> None:
@@ -65,25 +67,42 @@ def test_any_queue_is_served_whole_once_each_and_never_beyond_the_limit(
 
 
 @pytest.mark.parametrize(
-    ("spec_usd", "day_usd", "answer"),
+    ("spec", "day", "answer"),
     [
-        (0.0, 0.0, Granted(10.0)),
-        (14.0, 0.0, Granted(6.0)),
-        (0.0, 47.0, Granted(3.0)),
-        (19.5, 0.0, Queued(Shortage.SPEC_BUDGET)),
-        (25.0, 0.0, Queued(Shortage.SPEC_BUDGET)),
-        (0.0, 49.5, Queued(Shortage.DAY_BUDGET)),
+        (Spent(), Spent(), Granted(10.0)),
+        (Spent(14.0), Spent(), Granted(6.0)),
+        (Spent(4.0, 10.0), Spent(), Granted(6.0)),
+        (Spent(), Spent(47.0), Granted(3.0)),
+        (Spent(19.5), Spent(), Queued(Shortage.SPEC_BUDGET)),
+        (Spent(25.0), Spent(), Queued(Shortage.SPEC_BUDGET)),
+        (Spent(10.0, 9.5), Spent(), Queued(Shortage.SPEC_BUDGET_HELD)),
+        (Spent(), Spent(49.5), Queued(Shortage.DAY_BUDGET, 1)),
+        (Spent(), Spent(10.0, 40.0), Queued(Shortage.DAY_BUDGET_HELD, 1)),
     ],
 )
 def test_budgets_cap_what_a_sandbox_gets_and_next_to_nothing_starts_none(
-    spec_usd: float, day_usd: float, answer: Granted | Queued
+    spec: Spent, day: Spent, answer: Granted | Queued
 ) -> None:
-    taken = Taken({}, spec_usd, day_usd)
+    taken = Taken({}, spec, day)
     assert decide_grant(waiting("a", 1), [], taken, Supply(None, 20.0, 50.0), 10.0) == answer
 
 
+def test_money_of_the_day_goes_to_who_has_waited_longest_for_it_in_the_same_repository() -> None:
+    taken, supply = Taken({}, Spent(), Spent(35.0)), Supply(day_budget_usd=50.0)
+    queue = [replace(waiting(f"a{number}", 1, number), shortage=Shortage.DAY_BUDGET) for number in range(4)]
+    queue.append(replace(waiting("b", 2), shortage=Shortage.DAY_BUDGET_HELD))
+    answers = [decide_grant(one, queue, taken, supply, 10.0) for one in queue[:4]]
+    assert answers == [
+        Granted(10.0), Granted(5.0), Queued(Shortage.DAY_BUDGET_HELD, 3), Queued(Shortage.DAY_BUDGET_HELD, 4),
+    ]  # fmt: skip
+    new = Waiting("c", 1, T0)
+    assert decide_grant(new, queue, taken, supply, 10.0) == Queued(Shortage.DAY_BUDGET_HELD, 5)
+
+
 def test_no_limits_then_always_granted() -> None:
-    assert decide_grant(waiting("a", 1), [], Taken({1: 999}, 1e6, 1e6), Supply(), 10.0) == Granted(10.0)
+    assert decide_grant(
+        waiting("a", 1), [], Taken({1: 999}, Spent(1e6), Spent(1e6)), Supply(), 10.0
+    ) == Granted(10.0)
 
 
 def test_what_is_waited_for_is_told_with_the_place() -> None:

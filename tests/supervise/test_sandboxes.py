@@ -17,12 +17,11 @@ from app.db.engine import Database
 from app.db.processes import record_beat
 from app.db.sandboxes import find_artifact, set_sandbox
 from app.db.tasks import list_tasks
-from app.domain.errors import Denied, RetryAt
+from app.domain.errors import RetryAt
 from app.domain.labels import LabelNames
-from app.domain.ports import GitHub, SandboxOrder, SandboxSight, SandboxStatus
+from app.domain.ports import GitHub, SandboxSight, SandboxStatus
 from app.domain.states import SandboxState, SpecState
 from app.domain.supervision import LOG_TAIL
-from app.domain.supply import Supply
 from tests.db.rows import T0, add_sandbox, add_spec, after, get_sandbox, get_spec, set_spec
 from tests.worker.bench import Bench
 from tests.worker.sandboxes import ScriptedSandboxes
@@ -303,75 +302,3 @@ async def test_stopped_for_trouble_and_hands_in_what_it_had_then_that_counts_as_
     assert bench.git("show", f"{pull['head']['sha']}:work.txt") == "half\n"
     runs = bench.github.check_runs(bench.name)
     assert sorted(run["conclusion"] for run in runs) == ["neutral", "timed_out"]
-
-
-# ---------------------------------------------------------------- who may start one
-
-
-async def test_no_sandbox_is_free_then_the_second_waits_with_its_place_and_goes_on_by_itself(
-    bench: Bench,
-) -> None:
-    bench.parts = replace(bench.parts, limits=replace(bench.parts.limits, supply=Supply(max_sandboxes=1)))
-    first = await start(bench)
-    second = bench.open_issue("Another")
-    bench.label(second)
-    await bench.rest()
-    await bench.pass_time(15)
-    assert len(bench.sandboxes.orders) == 1
-    assert "a free sandbox (place 1 in the queue)" in bench.status(second)
-    bench.unlabel(first)
-    await bench.rest()
-    bench.sandboxes.end(bench.sandboxes.newest.name, 143)
-    await bench.pass_time(90, 15)
-    assert len(bench.sandboxes.orders) == 2
-    assert "Waits for" not in bench.status(second)
-
-
-@pytest.mark.parametrize(
-    ("key_refused", "told"),
-    [(False, "room at the sandbox provider"), (True, "the operator, whose key the sandbox provider refuses")],
-)
-async def test_provider_has_no_room_or_takes_no_key_then_it_waits_without_using_up_attempts(
-    bench: Bench, key_refused: bool, told: str
-) -> None:
-    create = bench.sandboxes.ensure_created
-
-    async def refuses(order: SandboxOrder) -> SandboxSight:
-        if key_refused:
-            raise Denied("401", "credentials")
-        raise RetryAt("the quota is used up", bench.clock() + timedelta(seconds=60))
-
-    bench.sandboxes.ensure_created = refuses  # type: ignore[method-assign]
-    number = bench.open_issue()
-    bench.label(number)
-    await bench.rest()
-    await bench.pass_time(600, 60)
-    assert told in bench.status(number)
-    assert (await bench.spec()).state is SpecState.IMPLEMENTING
-    bench.sandboxes.ensure_created = create  # type: ignore[method-assign]
-    await bench.pass_time(120, 30)
-    assert len(bench.sandboxes.orders) == 1
-    assert told not in bench.status(number)
-    (box,) = await bench.boxes()
-    assert box.state is SandboxState.RUNNING
-    assert box.deadline_at > bench.clock() + timedelta(hours=1)
-
-
-async def test_provider_has_no_room_for_hours_then_it_still_waits_and_no_attempt_is_used_up(
-    bench: Bench,
-) -> None:
-    create = bench.sandboxes.ensure_created
-
-    async def refuses(order: SandboxOrder) -> SandboxSight:
-        raise RetryAt("the quota is used up", bench.clock() + timedelta(seconds=60))
-
-    bench.sandboxes.ensure_created = refuses  # type: ignore[method-assign]
-    number = bench.open_issue()
-    bench.label(number)
-    await bench.rest()
-    await bench.pass_time(5 * 3600, 900)
-    assert "room at the sandbox provider" in bench.status(number)
-    bench.sandboxes.ensure_created = create  # type: ignore[method-assign]
-    await bench.pass_time(120, 30)
-    assert [box.attempt for box in await bench.boxes()] == [1]
-    assert (await bench.boxes())[0].state is SandboxState.RUNNING

@@ -7,6 +7,7 @@ from app.db.models import Sandbox, Spec
 from app.db.relay import record_relay
 from app.db.supply import get_taken
 from app.domain.states import SandboxState
+from app.domain.supply import Spent
 from app.web.ports import Limits
 from tests.web.conftest import OPERATOR, T0, add_sandbox, bearer, create_tables, event, get_row
 from tests.web.test_sandbox_artifacts import manifest, put
@@ -91,4 +92,4 @@ async def test_spending_was_reported_then_the_budgets_of_spec_and_day_have_less_
     async with world.database.read() as session:
         spec = await session.get_one(Spec, row.spec_id)
         taken = await get_taken(session, spec, T0)
-    assert (taken.spec_usd, taken.day_usd) == (4.0, 4.0)
+    assert taken.spec == taken.day == Spent(4.0)

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.accounts import find_account_name
 from app.db.messages import claim_waiting_messages
-from app.db.models import Sandbox
+from app.db.models import Sandbox, Spec
 from app.db.phases import record_phases
 from app.db.sandboxes import next_attempt
 from app.db.specs import save_spec
@@ -18,7 +18,7 @@ from app.db.tasks import move_task
 from app.domain.ids import new_sandbox_id
 from app.domain.states import PhaseState, SandboxState, TaskState
 from app.domain.supervision import decide_memory_gb, is_out_of_memory
-from app.domain.supply import Granted, Queued, Shortage, Waiting, decide_grant
+from app.domain.supply import Granted, Queued, Shortage, Waiting, decide_grant, is_same_queue, parse_shortage
 from worker.flow.order import DEADLINE_MARGIN_S, sandbox_token
 from worker.step import Step
 
@@ -27,7 +27,9 @@ LOOK_S = {
     Shortage.PROVIDER: 30.0,
     Shortage.KEY: 60.0,
     Shortage.SPEC_BUDGET: 600.0,
+    Shortage.SPEC_BUDGET_HELD: 10.0,
     Shortage.DAY_BUDGET: 60.0,
+    Shortage.DAY_BUDGET_HELD: 10.0,
 }
 """When a spec that waits asks again; nothing wakes it before."""
 
@@ -50,8 +52,7 @@ async def _ask(session: AsyncSession, step: Step) -> Granted | Queued:
     await lock_supply(session, now)
     queue = await list_waiting_specs(session, now)
     taken = await get_taken(session, spec, now)
-    since = spec.queued_at if spec.queue_reason == Shortage.SANDBOXES.value else None
-    me = Waiting(spec.id, spec.repo_id, since or now)
+    me = Waiting(spec.id, spec.repo_id, spec.queued_at or now, _waits_for(spec))
     return decide_grant(me, queue, taken, step.parts.limits.supply, step.settings.budget_usd)
 
 
@@ -60,9 +61,9 @@ async def note_wait(session: AsyncSession, step: Step, queued: Queued | None) ->
     spec = step.spec
     values: dict[str, object] = {"queued_at": None, "queue_reason": None, "queue_place": None}
     if queued is not None:
-        same = spec.queue_reason == queued.shortage.value
+        same = is_same_queue(_waits_for(spec), queued.shortage)
         values = {
-            "queued_at": spec.queued_at if same and spec.queued_at is not None else step.now(),
+            "queued_at": spec.queued_at if same else step.now(),
             "queue_reason": queued.shortage.value,
             "queue_place": queued.place or None,
         }
@@ -71,6 +72,10 @@ async def note_wait(session: AsyncSession, step: Step, queued: Queued | None) ->
     await save_spec(session, spec.id, step.claim.fence, values, step.now())
     for name, value in values.items():
         setattr(spec, name, value)
+
+
+def _waits_for(spec: Spec) -> Shortage | None:
+    return parse_shortage(spec.queue_reason) if spec.queued_at is not None else None
 
 
 def ask_again_at(step: Step, queued: Queued) -> datetime:
