@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import Effect, GuardianTrail, Sandbox, Spec, Task
@@ -83,8 +83,9 @@ async def list_queued(session: AsyncSession) -> list[Queued]:
 
 
 async def find_last_work(session: AsyncSession) -> datetime | None:
-    """When any agent that is still there did anything."""
-    statement = select(func.max(Sandbox.last_work_at)).where(Sandbox.removed_at.is_(None))
+    """When any agent that is still there did anything. A tool that runs is work, as each sign of life says anew."""
+    worked_at = case((Sandbox.running.is_not(None), Sandbox.last_heartbeat_at), else_=Sandbox.last_work_at)
+    statement = select(func.max(worked_at)).where(Sandbox.removed_at.is_(None))
     found: datetime | None = await session.scalar(statement)
     return found
 

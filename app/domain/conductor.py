@@ -104,11 +104,13 @@ def find_duplicates(specs: Iterable[LiveSpec], bodies: Mapping[str, str]) -> lis
     return found
 
 
-def find_standstill(queue: Iterable[Queued], worked_at: datetime | None, now: datetime) -> list[Told]:
+def find_standstill(
+    queue: Iterable[Queued], worked_at: datetime | None, watched_since_at: datetime, now: datetime
+) -> list[Told]:
     """The spec of each repository that has waited longest, when nothing moves. `worked_at`: when any agent did anything
-    last.
+    last; `watched_since_at`: since when workers have looked on, without whom nothing can move.
     """
-    if worked_at is not None and now - worked_at <= STANDSTILL:
+    if now - max(watched_since_at, worked_at or watched_since_at) <= STANDSTILL:
         return []
     late = sorted((one for one in queue if now - one.since_at > STANDSTILL), key=lambda one: one.since_at)
     first: dict[int, LiveSpec] = {}

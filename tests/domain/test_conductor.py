@@ -87,15 +87,16 @@ def test_queue_stands_still_then_the_first_of_each_repository_is_told() -> None:
         Queued(spec(3, repo=8), now - STANDSTILL - timedelta(minutes=1)),
         Queued(spec(4, repo=9), now - STANDSTILL),
     ]
-    found = find_standstill(queue, now - timedelta(hours=1), now)
+    found = find_standstill(queue, now - timedelta(hours=1), T0, now)
     assert [(one.link, one.spec.repo_id, one.spec.issue_number) for one in found] == [
         (Link.STANDSTILL, 7, 2),
         (Link.STANDSTILL, 8, 3),
     ]
-    assert find_standstill(queue, None, now) == found
+    assert find_standstill(queue, None, T0, now) == found
     assert "15 minutes" in render_told(found[0])
 
 
 def test_agents_work_while_others_wait_then_nothing_is_told() -> None:
     now = T0 + timedelta(hours=2)
-    assert find_standstill([Queued(spec(1), T0)], now - timedelta(minutes=3), now) == []
+    assert find_standstill([Queued(spec(1), T0)], now - timedelta(minutes=3), T0, now) == []
+    assert find_standstill([Queued(spec(1), T0)], None, now - timedelta(minutes=3), now) == []

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from app.db.sandboxes import set_sandbox
 from app.domain.conductor import Told
 from app.domain.states import SpecState
 from app.domain.supply import Supply
@@ -23,6 +24,10 @@ async def look(bench: Bench) -> Sequence[Told]:
     told = await Conductor(bench.parts).look()
     assert told is not None
     return told
+
+
+async def look_for(bench: Bench, minutes: int) -> list[Told]:
+    return [told for _ in range(minutes) for told in await look(bench)]
 
 
 async def begin(bench: Bench, title: str, body: str) -> int:
@@ -80,14 +85,34 @@ async def test_queue_stands_still_then_the_one_that_waits_says_so(bench: Bench) 
     waiting = await begin(bench, "Mend the count", "It is too slow.")
     specs = await bench.specs()
     assert specs[1].queued_at is not None
-    assert await look(bench) == []
-    bench.clock.add(16 * 60)
-    (told,) = await look(bench)
-    assert told.spec.issue_number == waiting
+    told = await look_for(bench, 17)
+    assert [one.spec.issue_number for one in told] == [waiting]
     assert await look(bench) == []
     await bench.rest()
     assert sum("Nothing moves" in text for text in replies(bench, waiting)) == 1
     assert (await bench.specs())[1].state in {SpecState.QUEUED, SpecState.IMPLEMENTING}
+
+
+async def test_agent_waits_long_for_a_tool_then_the_queue_does_not_stand_still(bench: Bench) -> None:
+    bench.parts = replace(bench.parts, limits=replace(bench.parts.limits, supply=Supply(max_sandboxes=1)))
+    await begin(bench, "Count the ways", "To climb stairs.")
+    await begin(bench, "Mend the count", "It is too slow.")
+    (box,) = await bench.boxes()
+    for _ in range(20):
+        async with bench.db.write() as session:
+            now = bench.clock()
+            await set_sandbox(session, box.id, now, running="Bash", last_heartbeat_at=now)
+        assert await look(bench) == []
+
+
+async def test_workers_were_away_then_the_queue_gets_its_time_to_move(bench: Bench) -> None:
+    bench.parts = replace(bench.parts, limits=replace(bench.parts.limits, supply=Supply(max_sandboxes=1)))
+    await begin(bench, "Count the ways", "To climb stairs.")
+    await begin(bench, "Mend the count", "It is too slow.")
+    assert await look(bench) == []
+    bench.clock.add(3600)
+    assert await look_for(bench, 14) == []
+    assert len(await look_for(bench, 3)) == 1
 
 
 async def test_alone_in_its_repository_then_nothing_is_said(bench: Bench) -> None:
