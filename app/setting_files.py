@@ -9,7 +9,9 @@ from typing import Any
 from urllib.parse import SplitResult
 
 import yaml
+from pydantic import SecretStr
 
+from app.domain.credentials import check_secret
 from app.domain.errors import SettingsError
 
 HOST_NAME = re.compile(
@@ -72,6 +74,15 @@ def read_pem(name: str, value: str) -> str:
             f"{name}: no PEM text, and as a path it can't be read ({reason}); "
             "give the PEM text or the path of the .pem file"
         ) from None
+
+
+def read_key(value: SecretStr | None) -> SecretStr | None:
+    """An API key without the line end that a file may have brought along; None where there is nothing else.
+
+    Raises ValueError for what would make each call with it fail.
+    """
+    text = value.get_secret_value() if value is not None else ""
+    return SecretStr(check_secret(text)) if text.strip() else None
 
 
 def describe_unknown(name: str, known: frozenset[str]) -> str:

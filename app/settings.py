@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -25,6 +25,7 @@ from app.domain.model_price import ModelPrice, parse_model_prices
 from app.setting_files import (
     describe_unknown,
     has_usable_port,
+    read_key,
     read_pem,
     read_text,
     read_yaml,
@@ -40,6 +41,10 @@ REGISTERED_FILE = "github-app.yaml"
 MAX_LABEL = 50
 """Characters of a label's name on GitHub."""
 WEEK_S = 7 * 24 * 3600
+_SCHEMES = {
+    "database_url": ("sqlite+aiosqlite://", "postgresql+asyncpg://"),
+    "redis_url": ("redis://", "rediss://", "unix://"),
+}
 
 Provider = Literal["daytona", "bubblewrap", "process"]
 
@@ -192,20 +197,14 @@ class Settings(BaseSettings):
             raise ValueError("must be an address alone, without user, query or fragment")
         return value.rstrip("/")
 
-    @field_validator("database_url")
-    @classmethod
-    def _database_driver(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("sqlite+aiosqlite://", "postgresql+asyncpg://")):
-            raise ValueError("must start with sqlite+aiosqlite:// or postgresql+asyncpg://")
-        if value is not None and not has_usable_port(urlsplit(value)):
-            raise ValueError("its port is no number")
-        return value
+    _keys = field_validator("anthropic_api_key", "daytona_api_key")(read_key)
 
-    @field_validator("redis_url")
+    @field_validator("database_url", "redis_url")
     @classmethod
-    def _redis_scheme(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("redis://", "rediss://", "unix://")):
-            raise ValueError("must start with redis://, rediss:// or unix://")
+    def _server(cls, value: str | None, info: ValidationInfo) -> str | None:
+        schemes = _SCHEMES[info.field_name or ""]
+        if value is not None and not value.startswith(schemes):
+            raise ValueError(f"must start with {', '.join(schemes[:-1])} or {schemes[-1]}")
         if value is not None and not has_usable_port(urlsplit(value)):
             raise ValueError("its port is no number")
         return value

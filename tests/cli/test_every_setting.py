@@ -18,6 +18,7 @@ URLS = (
     "https://[::1",
     "https://u:p@x.example",
 )
+KEYS = ("two words", "a\nb", "k\u00e9y", "\u201cquoted\u201d", "x" * 5000)
 LABELS = ("   ", "a" * 51, "one,two", "agent:approved")
 
 WRONG: Mapping[str, Sequence[str]] = {
@@ -39,10 +40,12 @@ WRONG: Mapping[str, Sequence[str]] = {
     "SANDBOX_CPU": ("0", "two", "1000"),
     "SANDBOX_DISK_GB": ("0", "big", "100000"),
     "DAYTONA_API_URL": URLS,
+    "ANTHROPIC_API_KEY": KEYS,
     "ANTHROPIC_BASE_URL": URLS,
     "MODEL_PRICES": ("some-model", "some-model=cheap", "some-model=1,2", "=1,2,3", "m=1,2,-3", "m=1,2,inf"),
     "MODEL_KEY_IN_SANDBOX": ("perhaps", "2"),
     "SANDBOX_LINK": ("Relay", "tunnel"),
+    "DAYTONA_API_KEY": KEYS,
     "MAX_BUDGET_USD": ("0", "-1", "free", "nan", "inf", "1e9"),
     "GUARDIAN_MODEL_EVERY": ("0", "4", "-1", "often", "99999999"),
     "GUARDIAN_MODEL_BUDGET_USD": ("0", "-1", "free", "nan", "inf", "1e9"),
@@ -79,9 +82,7 @@ LATER: Mapping[str, str] = {
     "SANDBOX_SNAPSHOT": "a name at Daytona",
     "SANDBOX_IMAGE": "a name at Daytona",
     "DAYTONA_MODEL_SECRET": "a name at Daytona",
-    "DAYTONA_API_KEY": "any text; Daytona tells",
     "DAYTONA_TARGET": "a name at Daytona",
-    "ANTHROPIC_API_KEY": "any text; tried by doctor",
     "MODEL": "a name; tried by doctor",
     "GUARDIAN_MODEL": "a name; a call that is refused is no verdict",
     "MODELS": "names; tried by doctor",
@@ -132,10 +133,20 @@ def test_an_empty_value_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unset.github_app_id is None
 
 
+def test_the_line_end_of_a_key_from_a_file_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-hidden\n")
+    monkeypatch.setenv("DAYTONA_API_KEY", " \n")
+    settings = load_settings()
+    assert settings.anthropic_api_key is not None
+    assert settings.anthropic_api_key.get_secret_value() == "sk-hidden"
+    assert settings.daytona_api_key is None
+
+
 def test_a_secret_is_never_part_of_a_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgres://u:hidden-password@db/x")
     monkeypatch.setenv("REDIS_URL", "http://:hidden-password@cache")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "hidden-password in words")
     with pytest.raises(SettingsError) as refused:
         load_settings()
-    assert len(refused.value.problems) == 2
+    assert len(refused.value.problems) == 3
     assert "hidden-password" not in str(refused.value)
