@@ -29,7 +29,6 @@ from app.domain.ports import RepoRef
 from app.domain.repo_settings import EffectiveSettings, RepoSettings, limit_settings
 from app.domain.states import SPEC_LIVE, Flow, PhaseState, SpecState, TaskState
 from app.domain.steps import PlanFacts, SandboxFacts, SpecFacts, TaskFacts
-from app.domain.supply import describe_wait
 from app.domain.view import (
     AgentView,
     CriterionView,
@@ -222,7 +221,7 @@ class Step:
             cancel_asked=spec.cancel_asked_at is not None,
             pause_asked=spec.pause_asked_at is not None,
             paused_by=spec.pause_asked_by or "",
-            waits_for=describe_wait(spec.queue_reason, spec.queue_place) if spec.queued_at else "",
+            waits_for=spec.waits_for,
             notes=tuple(spec.notes),
             status_untold=spec.status_untold or "",
             check_untold=spec.check_untold or "",

@@ -64,6 +64,8 @@ class Facts:
     """Of the plan as people see it."""
     pull_number: int | None = None
     pausing: bool = False
+    waits_for: str = ""
+    """What keeps the next sandbox from starting, as the status comment says it."""
 
 
 LABEL_GONE = "Its label was removed, which is what stopped it. Set the label again to start anew."
@@ -106,6 +108,8 @@ def render_unknown(line: str) -> str:
 
 def render_status_reply(facts: Facts) -> str:
     text = _STATES[facts.state]
+    if facts.waits_for:
+        text += f" It waits for {facts.waits_for}."
     if facts.ending:
         text = "It is being stopped."
     elif facts.pausing and facts.state is not SpecState.PAUSED:

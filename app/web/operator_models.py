@@ -36,6 +36,8 @@ class SpecItem(BaseModel):
     flow: Flow
     pull_request: int | None
     outcome: str | None
+    waits_for: str
+    """What keeps its next sandbox from starting, in words; empty when nothing does."""
     told: list[str] = []
     """What people were told about it beside other work: files, duplicate, standstill."""
 
@@ -56,6 +58,7 @@ def _spec_fields(spec: Spec, repository: str) -> dict[str, Any]:
         "flow": spec.flow,
         "pull_request": spec.pull_number,
         "outcome": spec.outcome,
+        "waits_for": spec.waits_for,
     }
 
 

@@ -17,7 +17,9 @@ from app.domain.ids import SandboxId
 from app.domain.ports import SandboxOrder, SandboxSight
 from app.domain.states import SandboxState, SpecState
 from app.domain.supply import Supply
+from app.web.operator_reads import read_specs
 from tests.worker.bench import Bench
+from tests.worker.test_comments import replies
 from tests.worker.test_life import start
 from worker.engine import Engine
 
@@ -285,6 +287,12 @@ async def test_work_in_the_queue_is_paused_or_ended_then_the_next_one_moves_up_a
     await start(bench)
     second, third = await label_another(bench, "Second"), await label_another(bench, "Third")
     assert "(place 2 in the queue)" in bench.status(third)
+    bench.github.comment(bench.name, third, "alice", "/agent status")
+    await bench.pass_time(15)
+    told = "It waits for a free sandbox (place 2 in the queue)."
+    assert [told in text for text in replies(bench, third)] == [True]
+    listed = {one.issue: one.waits_for for one in (await read_specs(bench.db, None, 10)).items}
+    assert listed[third] == "a free sandbox (place 2 in the queue)"
     if how == "paused":
         bench.github.comment(bench.name, second, "alice", "/agent pause")
     elif how == "unlabeled":

@@ -87,6 +87,7 @@ def facts_of(spec: Spec) -> Facts:
         plan_hash=spec.plan_shown_hash or "",
         pull_number=spec.pull_number,
         pausing=spec.pause_asked_at is not None and spec.state in SPEC_LIVE,
+        waits_for=spec.waits_for,
     )
 
 

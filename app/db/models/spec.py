@@ -11,6 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from app.db.models.base import Base
 from app.db.types import Json, state_column
 from app.domain.states import SPEC_LIVE, Flow, PhaseState, SpecState, TaskState
+from app.domain.supply import describe_wait
 
 _LIVE_SQL = "state IN ({})".format(", ".join(f"'{state.value}'" for state in sorted(SPEC_LIVE)))
 
@@ -162,6 +163,11 @@ class Spec(Base):
         Index("ix_spec_repo_id_pull_number", "repo_id", "pull_number"),
         Index("ix_spec_queued_at", "queued_at"),
     )
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps its next sandbox from starting, in words; empty when nothing does."""
+        return describe_wait(self.queue_reason, self.queue_place) if self.queued_at is not None else ""
 
 
 class Phase(Base):
