@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
+from app.domain.errors import RetryAt
+from app.domain.ports import SandboxOrder, SandboxSight, SandboxStatus
 from app.domain.states import MessageState, SpecState
 from tests.worker.bench import Bench
 from tests.worker.planning import brief
@@ -52,6 +57,29 @@ async def test_follow_up_fails_then_the_work_stays_ready_and_it_is_said(bench: B
     assert (await bench.spec()).state is SpecState.IN_REVIEW
     assert "could not be followed" in bench.status(number)
     assert not bench.github.pulls(bench.name)[0]["draft"]
+
+
+async def test_provider_has_no_room_and_then_fails_then_the_work_is_as_it_was(
+    bench: Bench,
+) -> None:
+    number = await ready_without_sandbox(bench)
+    bench.parts = replace(bench.parts, limits=replace(bench.parts.limits, restarts=0))
+    full = True
+
+    async def refuses(order: SandboxOrder) -> SandboxSight:
+        if full:
+            raise RetryAt("the quota is used up", bench.clock() + timedelta(seconds=60))
+        return SandboxSight(order.name, SandboxStatus.ERROR, detail="it can't be made")
+
+    bench.sandboxes.ensure_created = refuses  # type: ignore[method-assign]
+    bench.github.comment(bench.name, number, "alice", "Please also add a changelog.")
+    await bench.rest()
+    await bench.pass_time(30, 15)
+    assert "room at the sandbox provider" in bench.status(number)
+    full = False
+    await bench.pass_time(90, 15)
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    assert "could not be followed" in bench.status(number)
 
 
 async def test_comment_reaches_a_sandbox_that_still_waits_and_makes_no_new_one(bench: Bench) -> None:

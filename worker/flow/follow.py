@@ -69,10 +69,17 @@ def goes_on(task: Task) -> bool:
     return bool(task.detail.get("goes_on"))
 
 
+def _way_to_failed(task: Task) -> tuple[TaskState, ...]:
+    """Also of one whose sandbox never came about."""
+    way = (TaskState.ASSIGNED, TaskState.RUNNING, TaskState.FAILED)
+    return way[{TaskState.PENDING: 0, TaskState.ASSIGNED: 1}.get(task.state, 2) :]
+
+
 async def set_aside(step: Step, text: str) -> datetime:
     """A follow-up that failed takes nothing from the work that is ready for review; it is said, and that is all."""
     async with step.saving(notes=[*step.spec.notes, FOLLOW_UP_FAILED.format(reason=text)]) as session:
-        await move_task(session, step.task.id, TaskState.FAILED, step.now())
+        for state in _way_to_failed(step.task):
+            await move_task(session, step.task.id, state, step.now())
         if step.sandbox is not None:
             await owe_failed_answers(step, session, step.sandbox, text)
             await give_up_messages(session, step.sandbox.id)
