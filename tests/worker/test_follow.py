@@ -59,7 +59,7 @@ async def test_follow_up_fails_then_the_work_stays_ready_and_it_is_said(bench: B
     assert not bench.github.pulls(bench.name)[0]["draft"]
 
 
-async def test_provider_has_no_room_and_then_fails_then_the_work_is_as_it_was(
+async def test_provider_has_no_room_and_then_fails_then_the_work_is_ready_and_waits_for_nothing(
     bench: Bench,
 ) -> None:
     number = await ready_without_sandbox(bench)
@@ -80,6 +80,7 @@ async def test_provider_has_no_room_and_then_fails_then_the_work_is_as_it_was(
     await bench.pass_time(90, 15)
     assert (await bench.spec()).state is SpecState.IN_REVIEW
     assert "could not be followed" in bench.status(number)
+    assert "Waits for" not in bench.status(number)
 
 
 async def test_comment_reaches_a_sandbox_that_still_waits_and_makes_no_new_one(bench: Bench) -> None:

@@ -108,6 +108,14 @@ async def _make(step: Step, sandbox: Sandbox, *, planning: bool) -> datetime:
         return _look_again(step, 0.2 if step.now() - sandbox.created_at < timedelta(seconds=20) else 2)
     if await handed_in_meanwhile(step, sandbox):
         return step.again()
+    return await _give_up_or_retry(step, sandbox, sight)
+
+
+async def _give_up_or_retry(step: Step, sandbox: Sandbox, sight: SandboxSight) -> datetime:
+    """Whatever comes next, it does not wait for the provider any more."""
+    if step.spec.queued_at is not None:
+        async with step.saving() as session:
+            await note_wait(session, step, None)
     return await give_up_or_retry(step, sandbox, sight)
 
 
@@ -125,7 +133,7 @@ async def _start_over(step: Step, sandbox: Sandbox) -> datetime:
     await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
     crashpoint("delete.after")
     sight = SandboxSight(sandbox.provider_name, SandboxStatus.ERROR, detail=Trouble.NOT_STARTED.value)
-    return await give_up_or_retry(step, sandbox, sight)
+    return await _give_up_or_retry(step, sandbox, sight)
 
 
 def _look_again(step: Step, seconds: float) -> datetime:
