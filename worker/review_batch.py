@@ -16,16 +16,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import reviews, specs
 from app.db.again import is_renewed, renew_batch
-from app.db.effects import record_notice
 from app.db.messages import (
     NewMessage,
-    count_said_since,
-    record_message_of_spec,
     replace_message,
     withdraw_message,
 )
 from app.db.models import Effect, Message, ReviewBatch
-from app.db.retries import record_retry
 from app.db.review_scope import find_scope
 from app.db.unresolved import has_pending_looks, list_unresolved
 from app.domain.errors import RetryAt
@@ -34,13 +30,7 @@ from app.domain.ports import RepoRef, User
 from app.domain.replies import (
     ACCESS_LOST,
     ALTERED_REVIEW,
-    ENDED,
-    ENDED_WELL,
     EYES,
-    HELD,
-    PAUSED_HEARD,
-    SAID_ENOUGH,
-    RetryRefusal,
 )
 from app.domain.review import (
     Composed,
@@ -51,12 +41,12 @@ from app.domain.review import (
 from app.domain.review_answers import Untold, are_unanswered
 from app.domain.review_scope import Scope
 from app.domain.sanitize import escape_markdown
-from app.domain.states import SPEC_LIVE, MessageState, SpecState
-from app.domain.trust import SAID_AT_MOST, SAID_WITHIN
+from app.domain.states import MessageState
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import MessageType
 from worker.parts import Parts
 from worker.review_edits import Edited, find_edited, say_edited
+from worker.review_said import has_said_enough, is_over, owe_notice, queue
 
 KINDS = frozenset({"review_batch", "review_reaction", "remark_reaction", "thread_answer", "review_again"})
 """Effects that are about reviews."""
@@ -184,7 +174,7 @@ async def _record(
     message = await reviews.find_message_of(session, batch.id)
     if composed is None and (message is None or message.state is MessageState.QUEUED):
         text = ACCESS_LOST.format(login=escape_markdown(batch.author_login))
-        await _owe_notice(parts, session, batch, f"no_access:{batch.id}", text)
+        await owe_notice(parts, session, batch, f"no_access:{batch.id}", text)
     if message is None:
         return await _hand_over(parts, session, batch, composed or Composed(""))
     if message.state is MessageState.CANCELLED and composed is not None and composed.text:
@@ -209,7 +199,7 @@ async def _record(
     if edited is None or composed is None:
         return None
     is_said = composed.is_said_in(message.content, edited.root_id)
-    return await say_edited(session, batch, edited, parts.clock(), is_said=is_said)
+    return await say_edited(parts, session, batch, edited, is_said=is_said)
 
 
 async def _hand_over(
@@ -226,41 +216,23 @@ async def _hand_over(
 async def _tell(
     parts: Parts, session: AsyncSession, batch: ReviewBatch, composed: Composed
 ) -> Message | None:
-    now = parts.clock()
     spec = await specs.find_spec(session, batch.spec_id)
     if spec is None or composed.is_empty:
         return None
-    if spec.state in {SpecState.COMPLETED, SpecState.CANCELLED}:
-        await _say_ended(parts, session, batch)
-    if spec.state is SpecState.COMPLETED:
+    if await is_over(parts, session, spec, batch):
         return None
-    if await count_said_since(session, spec.repo_id, batch.author_id, now - SAID_WITHIN) >= SAID_AT_MOST:
-        text = SAID_ENOUGH.format(login=escape_markdown(batch.author_login), count=SAID_AT_MOST)
-        hour = int(now.timestamp()) // 3600
-        await _owe_notice(parts, session, batch, f"enough:{batch.author_id}:{batch.pull_number}:{hour}", text)
-        await reviews.owe_refusal(session, (spec.installation_id, spec.repo_id), composed, now)
+    if await has_said_enough(parts, session, spec, batch):
+        await reviews.owe_refusal(session, (spec.installation_id, spec.repo_id), composed, parts.clock())
         return None
     await _keep(parts, session, batch, composed)
     if not composed.text:
         return None
-    stops = composed.stops and not await is_renewed(session, batch)
-    held = stops or (spec.cancel_asked_at is not None and spec.state in SPEC_LIVE)
-    if held and spec.state is not SpecState.CANCELLED:
-        await _owe_notice(parts, session, batch, f"held:{batch.id}", HELD)
-    elif spec.pause_asked_at is not None and spec.state in SPEC_LIVE:
-        await _owe_notice(
-            parts, session, batch, f"paused:{_moment(spec.id, spec.pause_asked_at)}", PAUSED_HEARD
-        )
     new = NewMessage(
         MessageType.USER_MESSAGE.value, composed.text, author_id=batch.author_id,
         author_login=batch.author_login, id=batch.id, place=composed.place,
     )  # fmt: skip
-    message = await record_message_of_spec(session, spec.id, new, now, held=held)
-    if spec.state is SpecState.FAILED and not held:
-        refused = await record_retry(session, spec.id, now)
-        if refused is not None and refused.reason is RetryRefusal.ENDING:
-            raise RetryAt("its end is still being told", now + timedelta(seconds=1))
-    return message
+    stops = composed.stops and not await is_renewed(session, batch)
+    return await queue(parts, session, spec, batch, new, stops=stops)
 
 
 async def _keep(parts: Parts, session: AsyncSession, batch: ReviewBatch, composed: Composed) -> None:
@@ -284,26 +256,4 @@ async def _say_untold(
     if composed.altered_nodes:
         await reviews.owe_refusal(session, repo, Composed("", review_nodes=composed.altered_nodes), now)
         text = ALTERED_REVIEW.format(login=escape_markdown(batch.author_login))
-        await _owe_notice(parts, session, batch, f"altered:{batch.id}", text)
-
-
-async def _say_ended(parts: Parts, session: AsyncSession, batch: ReviewBatch) -> None:
-    """Once for each end, under the key that comments use too."""
-    spec = await specs.find_spec(session, batch.spec_id)
-    if spec is None:
-        return
-    text = ENDED if spec.state is SpecState.CANCELLED else ENDED_WELL.format(label=parts.labels.agent)
-    await _owe_notice(parts, session, batch, f"ended:{_moment(spec.id, spec.ended_at)}", text)
-
-
-def _moment(spec_id: str, at: datetime | None) -> str:
-    """As comments name it too, so that one of both is said once."""
-    return f"{spec_id}:{int(at.timestamp()) if at else 0}"
-
-
-async def _owe_notice(parts: Parts, session: AsyncSession, batch: ReviewBatch, key: str, text: str) -> None:
-    spec = await specs.find_spec(session, batch.spec_id)
-    if spec is None:
-        return
-    repo = (spec.installation_id, spec.repo_id)
-    await record_notice(session, repo, batch.pull_number, key, text, parts.clock())
+        await owe_notice(parts, session, batch, f"altered:{batch.id}", text)

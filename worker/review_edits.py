@@ -11,9 +11,12 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import reviews, specs
-from app.db.messages import NewMessage, record_message_of_spec
-from app.db.models import Message, ReviewBatch
+from app.db.again import renew_batch
+from app.db.effects import record_reaction
+from app.db.messages import NewMessage
+from app.db.models import Message, ReviewBatch, Spec
 from app.db.review_scope import has_thread, is_word_of, move_word
+from app.domain.replies import CONFUSED
 from app.domain.review import (
     PullWords,
     place_of_remark,
@@ -22,6 +25,8 @@ from app.domain.review import (
     words_for_agent,
 )
 from sandbox_payload.wire import MessageType
+from worker.parts import Parts
+from worker.review_said import has_said_enough, is_over, queue
 
 
 @dataclass(frozen=True)
@@ -52,11 +57,12 @@ def find_edited(words: PullWords, changed: tuple[str, int], pull_number: int) ->
 
 
 async def say_edited(
-    session: AsyncSession, batch: ReviewBatch, edited: Edited, now: datetime, *, is_said: bool
+    parts: Parts, session: AsyncSession, batch: ReviewBatch, edited: Edited, *, is_said: bool
 ) -> Message | None:
     """The message that is new, if one is. `is_said`: the batch's own message holds those words as they are now. Again
     changes nothing. The caller holds the spec's row.
     """
+    now = parts.clock()
     spec = await specs.find_spec(session, batch.spec_id)
     if spec is None or not words_for_agent(edited.body):
         return None
@@ -65,7 +71,17 @@ async def say_edited(
     if not await _is_known(session, batch, edited):
         await move_word(session, spec, batch, edited.word, now)
         return None
-    return await _correct(session, batch, edited, now, is_said)
+    if batch.failed_at is not None:
+        # It waits for a retry, which would say these words as well.
+        await renew_batch(session, spec, batch.id, now)
+        return None
+    correction = await _find_correction(session, batch, edited, is_said)
+    if correction is None or await is_over(parts, session, spec, batch):
+        return None
+    if await has_said_enough(parts, session, spec, batch):
+        await _refuse(session, spec, edited, now)
+        return None
+    return await queue(parts, session, spec, batch, correction)
 
 
 async def _is_known(session: AsyncSession, batch: ReviewBatch, edited: Edited) -> bool:
@@ -75,17 +91,22 @@ async def _is_known(session: AsyncSession, batch: ReviewBatch, edited: Edited) -
     return await has_thread(session, batch, edited.root_id)
 
 
-async def _correct(
-    session: AsyncSession, batch: ReviewBatch, edited: Edited, now: datetime, is_said: bool
-) -> Message | None:
+async def _find_correction(
+    session: AsyncSession, batch: ReviewBatch, edited: Edited, is_said: bool
+) -> NewMessage | None:
+    """None when the agent has heard these words last: asked for twice or changed back, the same is not said again."""
     correction = render_correction(edited.root_id, words_for_agent(edited.body))
     heading = correction.partition("\n")[0]
     said = await reviews.list_corrections(session, batch, heading, edited.place)
-    # What the agent heard last of these words, asked for twice or changed back: the same is not said again.
     if said[-1].content == correction if said else is_said:
         return None
-    new = NewMessage(
+    return NewMessage(
         MessageType.USER_MESSAGE.value, correction, author_id=batch.author_id, author_login=batch.author_login,
         id=uuid.uuid5(batch.id, f"{edited.place}:{len(said)}:{correction}"), place=edited.place,
     )  # fmt: skip
-    return await record_message_of_spec(session, batch.spec_id, new, now)
+
+
+async def _refuse(session: AsyncSession, spec: Spec, edited: Edited, now: datetime) -> None:
+    kind, number = edited.word
+    repo, target = (spec.installation_id, spec.repo_id), edited.node_id or number
+    await record_reaction(session, repo, target, CONFUSED, now, kind=reviews.REACTIONS[kind])

@@ -239,7 +239,7 @@ async def test_review_that_was_refused_is_not_taken_up_when_another_thread_is_op
 ) -> None:
     [first] = await answered(bench, "Rename it.")
     if why == "one too many":
-        monkeypatch.setattr("worker.review_batch.SAID_AT_MOST", 1)
+        monkeypatch.setattr("worker.review_said.SAID_AT_MOST", 1)
     made = single(bench, "Sort it.")
     await bench.rest()
     if why == "no access":
