@@ -28,6 +28,31 @@ async def test_words_beside_a_stop_wait_for_a_retry_and_that_is_said(bench: Benc
     assert await poll(bench) == ["Use tabs next time."]
 
 
+async def test_words_beside_a_stop_are_changed_after_the_retry_then_the_agent_hears_it_at_once(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    comment = say(bench, number, "/agent stop now\nUse tabs next time.")
+    await bench.rest()
+    await bench.pass_time(60)
+    say(bench, number, "/agent retry")
+    await bench.rest()
+    assert await poll(bench) == ["Use tabs next time."]
+    bench.github.edit_comment(comment, "carol", "/agent stop now\nUse spaces.")
+    await bench.rest()
+    assert [text.endswith("Use spaces.") for text in await poll(bench)] == [False, True]
+    assert (await bench.spec()).state is SpecState.IMPLEMENTING
+
+
+async def test_words_beside_a_stop_are_changed_before_the_end_then_they_wait(bench: Bench) -> None:
+    number = await start(bench)
+    comment = say(bench, number, "/agent stop\nUse tabs next time.")
+    await bench.rest()
+    bench.github.edit_comment(comment, "carol", "/agent stop\nUse spaces next time.")
+    await bench.rest()
+    assert await poll(bench) == []
+
+
 async def test_words_beside_a_stop_of_failed_work_do_not_take_it_up(bench: Bench) -> None:
     number = await fail(bench)
     say(bench, number, "/agent stop\nIt is enough.")

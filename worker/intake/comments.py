@@ -189,7 +189,10 @@ def _act(hearing: Hearing, spec_id: str, parsed: Comment, bases: frozenset[str])
         asked = Asked(session, spec, comment.author_id or 0, comment.author_login, now, bases=bases)
         await obey_all(asked, fresh, parsed.left_out)
         asked.by_bot = hearing.by_bot
-        asked.stops = any(isinstance(command, Stop) for command in parsed.commands)
+        # One that was followed before is in force for as long as the work has not ended.
+        ending = spec.state in SPEC_LIVE and spec.cancel_asked_at is not None
+        stopping = parsed.commands if ending else fresh
+        asked.stops = any(isinstance(command, Stop) for command in stopping)
         if text or hearing.heard:
             await _say(hearing, asked, verdict, text)
         await _answer(hearing, asked, verdict, f"{len(earlier) + len(fresh)}")
