@@ -34,7 +34,10 @@ _log = logging.getLogger(__name__)
 AUTO_STOP_MIN = 30
 AUTO_DELETE_MIN = 120
 """After a stop. At once would take an unsaved spool with it; never would leave a machine that is paid for."""
-TTL_MARGIN_MIN = 15
+TTL_MARGIN_MIN = AUTO_STOP_MIN + AUTO_DELETE_MIN
+"""Past the time limit of the work. A machine that was left alone to its limit is stopped after it, and has its time then:
+a sooner end would take what it holds with it. Nothing keeps one running for so long but somebody who talks to it.
+"""
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ async def test_machine_ends_itself_when_everybody_is_gone(
     await rig.made(sandboxes, replace(order, time_limit_s=3600))
     machine = rig.machines()[0]
     assert (machine["autoStopInterval"], machine["autoDeleteInterval"]) == (AUTO_STOP_MIN, AUTO_DELETE_MIN)
-    rig.do("clock/advance", seconds=76 * 60)
+    rig.do("clock/advance", seconds=(60 + AUTO_STOP_MIN + AUTO_DELETE_MIN + 1) * 60)
     await until(lambda: not rig.machines(), "the end of its time to live")
 
 
