@@ -1,8 +1,13 @@
-"""What leaves the sandbox: checkpoint, result, transcript, manifest; uploaded until the app has them."""
+"""What leaves the sandbox: checkpoint, result, transcript, manifest; uploaded until the app has them.
+
+All of it lies ready in files before any of it is sent (`wire.left`): where the app is away for so long that the sandbox
+ends meanwhile, a host may find it there.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +28,7 @@ from sandbox_payload.transcript import Fingerprint, fingerprint, has_answer, pac
 from sandbox_payload.wire import ArtifactName, CommandReport, EventType, Manifest
 from sandbox_payload.wire.answers import ThreadAnswer
 from sandbox_payload.wire.evidence import Evidence
+from sandbox_payload.wire.left import KEPT_FILE, MANIFEST_FILE, TRANSCRIPT_FILE, WORK_FILE
 from sandbox_payload.worktree import Head, Worktree
 
 _WRONG_HASH_TRIES = 3
@@ -70,6 +76,7 @@ class Handover:
         """Held while something is sent under that name: what was made first arrives first."""
         self._checkpointing = asyncio.Lock()
         self._kept_session: Fingerprint = frozenset()
+        self._packed_session: Fingerprint = frozenset()
         self._kept_tree: tuple[str, ...] = (inputs.brief.start_sha,)
 
     async def checkpoint(self, deadline: float) -> Saved:
@@ -79,8 +86,9 @@ class Handover:
         """
         async with self._checkpointing:
             saved = await asyncio.to_thread(self._save)
-            if self._inputs.brief.plans:
-                await self._send_transcript(deadline)
+            transcript = await self._packed()
+            if self._inputs.brief.plans and transcript is not None:
+                await self._upload(ArtifactName.TRANSCRIPT, transcript, deadline)
             if saved.bundle is not None:
                 await self._upload(ArtifactName.CHECKPOINT, saved.bundle, deadline)
         return saved
@@ -95,14 +103,24 @@ class Handover:
             config = config_directory(self._inputs.state)
             seen = await asyncio.to_thread(fingerprint, config)
             session_id = self._activity.session_id
-            if seen != self._kept_session and session_id is not None:
+            packed = seen != self._kept_session and session_id is not None
+            transcript = None
+            if packed and session_id is not None:
                 if not await asyncio.to_thread(has_answer, config, session_id):
                     return
-                await self._send_transcript(deadline)
+                transcript = await self._packed()
+            head, bundle, failed = self._kept_tree, None, None
+            try:
+                if not self._inputs.brief.plans:
+                    head, bundle = await asyncio.to_thread(self._snapshot)
+            except GitFailed as error:
+                failed = error
+            if transcript is not None:
+                await self._upload(ArtifactName.TRANSCRIPT, transcript, deadline)
+            if packed:
                 self._kept_session = seen
-            if self._inputs.brief.plans:
-                return
-            head, bundle = await asyncio.to_thread(self._snapshot)
+            if failed is not None:
+                raise failed
             if bundle is not None:
                 await self._upload(ArtifactName.CHECKPOINT, bundle, deadline)
             self._kept_tree = head
@@ -112,7 +130,7 @@ class Handover:
 
         A repository that can't be read any more is said in the manifest instead of raising.
         """
-        detail, head_sha, digest = outcome.detail, self._inputs.brief.start_sha, None
+        detail, head_sha, digest, bundle = outcome.detail, self._inputs.brief.start_sha, None, None
         try:
             saved = await asyncio.to_thread(self._save)
         except GitFailed as error:
@@ -121,22 +139,29 @@ class Handover:
         else:
             head_sha = saved.head.sha
             detail = f"{detail} {saved.head.note}".strip()
-            if saved.bundle is not None:
-                digest = await self._upload(ArtifactName.RESULT, saved.bundle, deadline)
-                if digest is None:
-                    detail = f"{detail} The result is too large to hand over.".strip()
-        await self._send_transcript(deadline)
-        manifest = self._manifest(outcome, detail, head_sha, digest, test)
-        path = self._inputs.state / "manifest.json"
-        path.write_text(manifest.model_dump_json())
+            bundle = saved.bundle
+            digest = await asyncio.to_thread(_digest_of, bundle) if bundle is not None else None
+        transcript = await self._packed()
+        path = self._write_manifest(self._manifest(outcome, detail, head_sha, digest, test))
+        if bundle is not None and await self._upload(ArtifactName.RESULT, bundle, deadline) is None:
+            detail = f"{detail} The result is too large to hand over.".strip()
+            path = self._write_manifest(self._manifest(outcome, detail, head_sha, None, test))
+        if transcript is not None:
+            await self._upload(ArtifactName.TRANSCRIPT, transcript, deadline)
         await self._upload(ArtifactName.MANIFEST, path, deadline)
+
+    def _write_manifest(self, manifest: Manifest) -> Path:
+        path = self._inputs.state / MANIFEST_FILE
+        fresh = path.with_suffix(".new")
+        fresh.write_text(manifest.model_dump_json())
+        return fresh.replace(path)
 
     def _save(self) -> Saved:
         if self._inputs.brief.plans:
             return Saved(Head(self._inputs.brief.start_sha), None)
         with self._saving:  # a cancelled checkpoint's thread may still be at it
             head = self._worktree.commit_leftovers()
-            bundle = self._worktree.bundle(head.sha, self._inputs.state / "work.bundle")
+            bundle = self._worktree.bundle(head.sha, self._inputs.state / WORK_FILE)
         fresh = {path: why for path, why in head.left_out.items() if self._told_left_out.get(path) != why}
         if fresh:
             self._told_left_out.update(fresh)
@@ -151,25 +176,28 @@ class Handover:
             told = (head.tree,) if head.committed else (head.sha,)
             if told == self._kept_tree:
                 return told, None
-            return told, self._worktree.bundle(head.sha, self._inputs.state / "kept.bundle")
+            return told, self._worktree.bundle(head.sha, self._inputs.state / KEPT_FILE)
 
     def _pack(self) -> Path | None:
+        state = self._inputs.state
+        config, target = config_directory(state), state / TRANSCRIPT_FILE
         with self._saving:
-            state = self._inputs.state
-            return pack_transcript(config_directory(state), state / ArtifactName.TRANSCRIPT)
+            seen = fingerprint(config)
+            if seen != self._packed_session or not target.exists():
+                self._packed_session = seen if pack_transcript(config, target) is not None else frozenset()
+            return target if self._packed_session else None
 
     def _put(self, name: ArtifactName, path: Path) -> str:
         with self._sending[name]:
             return self._link.put_artifact(name, path)
 
-    async def _send_transcript(self, deadline: float) -> None:
+    async def _packed(self) -> Path | None:
+        """The session as it is now, in its file; None when there is none, or none that could be read (reported)."""
         try:
-            packed = await asyncio.to_thread(self._pack)
+            return await asyncio.to_thread(self._pack)
         except OSError as error:
             self._report(EventType.ERROR, {"reason": "transcript_unreadable", "detail": str(error)})
-            return
-        if packed is not None:
-            await self._upload(ArtifactName.TRANSCRIPT, packed, deadline)
+            return None
 
     def _manifest(
         self, outcome: Outcome, detail: str, head_sha: str, digest: str | None, test: CommandReport | None
@@ -207,6 +235,11 @@ class Handover:
             }
             self._report(EventType.ERROR, told)
             return None
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 async def until_reached(call: Callable[[], _T], deadline: float) -> _T:

@@ -23,8 +23,6 @@ from sandbox_payload.steering import Steering
 from sandbox_payload.wire import CommandReport, EventType, ExitCode
 
 APP_AWAY_LIMIT_S = 900.0
-KEEP_LIMIT_S = 60.0
-"""An app that is away for longer is given the work the next time."""
 KEEP_PAUSES = 20.0
 """What takes long, as with a large session, takes at most a twentieth of the time."""
 COMMAND_LIMIT_S = 900.0
@@ -92,7 +90,8 @@ class Rounds:
         return outcome
 
     async def _keep_while_working(self) -> None:
-        """A sandbox that vanishes loses at most `keep_s`. What fails is tried again then: the end of a turn tells it.
+        """A sandbox that vanishes loses at most `keep_s`. What fails, an app that is away for so long too, is tried again
+        then: the end of a turn tells it.
 
         The first time comes early, for the many rounds that are short.
         """
@@ -102,7 +101,7 @@ class Rounds:
             await asyncio.sleep(pause_s)
             began = time.monotonic()
             with suppress(GitFailed, AppAway, LinkError):
-                await self._handover.keep(began + KEEP_LIMIT_S)
+                await self._handover.keep(began + every_s)
             pause_s = max(every_s, KEEP_PAUSES * (time.monotonic() - began))
 
     async def _test(self, outcome: Outcome, deadline: float) -> CommandReport | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import tarfile
 from io import BytesIO
 
+from sandbox_payload.wire import Manifest
 from tests.payload.app_stub import AppStub, Fault
 from tests.payload.conftest import SandboxMaker
 from tests.payload.sandbox import Sandbox, eventually, git
@@ -95,9 +97,49 @@ def test_when_the_app_refuses_what_is_kept_then_the_round_goes_on_and_ends_well(
         Fault("PUT /artifacts/transcript.tar.gz", status=413),
         Fault("PUT /artifacts/checkpoint.bundle", status=503),
     ]
-    one = sandbox([[write("a.txt", "1\n"), bash("sleep 2"), say("done")]], brief={"keep_s": 0.4})
-    assert one.run() == 0
-    assert all(fault.times == 0 for fault in app.faults)
+    waiting = "until [ -e ../refused ]; do sleep 0.1; done"
+    one = sandbox([[write("a.txt", "1\n"), bash(waiting), say("done")]], brief={"keep_s": 0.4}).start()
+    app.wait(lambda: all(fault.times == 0 for fault in app.faults) or None)
+    (one.folder / "refused").touch()
+    assert one.wait() == 0
     assert one.changed() == {"a.txt": "A"}
     with tarfile.open(fileobj=BytesIO(app.artifacts["transcript.tar.gz"])) as tar:
         assert any(name.endswith(f"/{app.manifest['session_id']}.jsonl") for name in tar.getnames())
+
+
+def test_when_the_app_is_away_then_session_and_work_lie_ready_in_the_sandbox_and_are_renewed(
+    app: AppStub, sandbox: SandboxMaker
+) -> None:
+    app.faults = [Fault("PUT /artifacts/", status=503, times=10_000)]
+    commands = "until [ -e ../state/kept.bundle ]; do sleep 0.1; done; echo 2 > b.txt; " + SLEEPER
+    one = sandbox([[write("a.txt", "1\n"), bash(commands)]], brief={"keep_s": 0.4}).start()
+
+    def kept() -> bool:
+        """Whether the bundle on disk has what the agent did after the first one."""
+        bundle = one.state / "kept.bundle"
+        if not bundle.exists():
+            return False
+        git(one.workspace, "fetch", "-q", "-f", str(bundle), "refs/issuewright/result:refs/heads/kept")
+        return "b.txt" in git(one.workspace, "ls-tree", "--name-only", "kept").split()
+
+    eventually(kept, 60)
+    assert (one.state / "transcript.tar.gz").exists()
+    assert not app.artifacts
+    vanish(one)
+
+
+def test_when_a_round_ends_and_the_app_is_away_then_all_of_it_lies_ready_in_the_sandbox(
+    app: AppStub, sandbox: SandboxMaker
+) -> None:
+    app.faults = [Fault("PUT /artifacts/result.bundle", status=503, times=10_000)]
+    one = sandbox([[write("a.txt", "1\n"), say("Done.")]]).start()
+    place = one.state / "manifest.json"
+    eventually(place.exists, 60)
+    manifest = Manifest.model_validate_json(place.read_bytes())
+    bundle = (one.state / "work.bundle").read_bytes()
+    assert (manifest.status, manifest.summary) == ("completed", "Done.")
+    assert manifest.bundle_sha256 == hashlib.sha256(bundle).hexdigest()
+    with tarfile.open(one.state / "transcript.tar.gz") as tar:
+        assert any(name.endswith(f"/{manifest.session_id}.jsonl") for name in tar.getnames())
+    assert "manifest.json" not in app.artifacts
+    vanish(one)
