@@ -46,6 +46,13 @@ class Machine:
             return "destroy" if now - self.stopped_at >= delete * 60 else None
         return None
 
+    @property
+    def held(self) -> dict[str, int]:
+        """What it takes of the organization's quota: one that is stopped, its disk."""
+        if self.state in {"destroyed", "build_failed"}:
+            return dict.fromkeys(self.size, 0)
+        return {**self.size, "cpu": 0, "memory": 0} if self.state == "stopped" else self.size
+
     def shown(self) -> Json:
         """The API's Sandbox."""
         asked = self.asked

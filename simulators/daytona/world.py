@@ -94,8 +94,7 @@ class World:
         rules = bool(asked.get("networkAllowList") or asked.get("domainAllowList"))
         self.limits.check_network(rules=rules)
         size = self._size(asked)
-        used = [one.size for one in self.machines.values() if one.state not in {"destroyed", "build_failed"}]
-        self.limits.check_size(size, used)
+        self.limits.check_size(size, [one.held for one in self.machines.values()])
         number = str(uuid.uuid4())
         network = self.limits.tier >= 3 and not asked.get("networkBlockAll")
         box = Box(
@@ -131,6 +130,10 @@ class World:
     def start(self, machine: Machine) -> None:
         if machine.state not in HALTED:
             raise ApiError(400, "Sandbox is not in a state that can be started")
+        self.limits.check_size(
+            machine.size, [one.held for one in self.machines.values() if one is not machine]
+        )
+        machine.state = "starting"
         self._spawn(self._bring_up(machine, None))
 
     def destroy(self, machine: Machine) -> None:
@@ -191,7 +194,7 @@ class World:
             await asyncio.sleep(self.delays.build_s / 2)
             if fate is not None and fate.state == "build_failed":
                 return await self._to(machine, "build_failed", fate.reason)
-        if machine.state == "stopped":
+        if machine.state == "starting":
             await self._to(machine, "starting")
         await asyncio.sleep(self.delays.create_s)
         if machine.state in {"destroying", "destroyed"}:

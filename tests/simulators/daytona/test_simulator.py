@@ -160,6 +160,23 @@ async def test_stopped_machine_keeps_files_and_loses_sessions(client: Any) -> No
     assert await machine.process.list_sessions() == []
 
 
+async def test_stopped_machine_holds_its_disk_only_and_needs_room_to_start(
+    simulator: DaytonaSimulator, client: Any
+) -> None:
+    first = await create(client, name="first")
+    await first.stop()
+    simulator.world.limits.quota.update(cpu=first.cpu, disk=2 * first.disk)
+    second = await create(client, name="second")
+    with pytest.raises(sdk.DaytonaForbiddenError, match="Total cpu limit exceeded"):
+        await first.start()
+    with pytest.raises(sdk.DaytonaForbiddenError, match="Total"):
+        await create(client, name="third")
+    await second.stop()
+    with pytest.raises(sdk.DaytonaForbiddenError, match="Total disk limit exceeded"):
+        await create(client, name="third")
+    await first.start()
+
+
 async def test_wrong_key_and_throttlers_answer_as_the_sdk_expects(
     simulator: DaytonaSimulator, client: Any
 ) -> None:
