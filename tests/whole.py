@@ -50,6 +50,7 @@ WHOLE = (
     "tests/payload/test_planning_again.py",
     "tests/sandbox/test_daytona.py",
     "tests/sandbox/test_daytona_accounts.py",
+    "tests/sandbox/test_daytona_left.py",
     "tests/sandbox/test_daytona_probe.py",
     "tests/sandbox/test_isolation.py",
     "tests/sandbox/test_lifecycle.py",

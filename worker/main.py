@@ -24,7 +24,7 @@ from app.db.relay import RelayedSandbox
 from app.domain.errors import OutsideError
 from app.domain.labels import LabelNames
 from app.domain.model_price import price_of
-from app.domain.remote import RelayFiles
+from app.domain.remote import KeepsFiles, RelayFiles
 from app.domain.spare import HandOver, KeepsSpare
 from app.domain.supervision import Thresholds
 from app.domain.supply import Supply
@@ -176,10 +176,11 @@ class WorkerProcess:
     def __init__(
         self, parts: Parts, redis_url: str | None, *, own_sandboxes: bool, app_url: str = ""
     ) -> None:
-        """`app_url`: where the web process is reached from here, for calls that are carried from sandboxes."""
+        """`app_url`: where the web process is reached from here, for calls that are made for sandboxes."""
         self._bell = Bell(redis_url)
-        self._parts = parts = replace(parts, ring=self._bell.ring)
-        self._app_url = app_url
+        remote = isinstance(parts.sandboxes, RelayFiles | KeepsFiles)
+        self._door = AppDoor(gateway_dir(parts.home) / GATEWAY_SOCKET, app_url) if remote else None
+        self._parts = parts = replace(parts, ring=self._bell.ring, door=self._door)
         self._redis_url = redis_url
         self._own_sandboxes = own_sandboxes
         self._engine = Engine(parts)
@@ -194,23 +195,7 @@ class WorkerProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
         await self._take_over()
-        jobs: list[Coroutine[Any, Any, None]] = [
-            self._sweep.run(),
-            self._beat(),
-            self._care(),
-            self._look_back(),
-            self._guard(),
-        ]
-        if self._parts.verdict_rules is not None:
-            jobs.append(self._ask_model(self._parts.verdict_rules))
-        if isinstance(self._parts.sandboxes, RelayFiles):
-            jobs.append(self._carry(self._parts.sandboxes))
-        if isinstance(self._parts.sandboxes, KeepsSpare):
-            points = HandOver(lambda: crashpoint("spare.before"), lambda: crashpoint("spare.after"))
-            jobs.append(self._parts.sandboxes.keep_spare(usual_size(self._parts.limits), points))
-        if self._redis_url is not None:
-            jobs.append(self._listen(self._redis_url))
-        tasks = [asyncio.create_task(job) for job in jobs]
+        tasks = [asyncio.create_task(job) for job in self._jobs()]
         if not self._parts.model_ready:
             log.warning("model.missing", detail="ANTHROPIC_API_KEY is not set: agents can't work")
         log.info("worker.started", provider=self._parts.sandboxes.kind, redis=self._redis_url is not None)
@@ -224,12 +209,34 @@ class WorkerProcess:
         if self._own_sandboxes:
             await wind_down(self._parts)
         await self._bell.aclose()
+        if self._door is not None:
+            await self._door.aclose()
         await self._parts.github.aclose()
         await self._parts.sandboxes.aclose()
         await self._parts.db.aclose()
         log.info("worker.stopped")
         for task in done - {waiter}:
             task.result()
+
+    def _jobs(self) -> list[Coroutine[Any, Any, None]]:
+        """All that runs side by side until the worker ends."""
+        jobs = [
+            self._sweep.run(),
+            self._beat(),
+            self._care(),
+            self._look_back(),
+            self._guard(),
+        ]
+        if self._parts.verdict_rules is not None:
+            jobs.append(self._ask_model(self._parts.verdict_rules))
+        if isinstance(self._parts.sandboxes, RelayFiles) and self._door is not None:
+            jobs.append(self._carry(self._parts.sandboxes, self._door))
+        if isinstance(self._parts.sandboxes, KeepsSpare):
+            points = HandOver(lambda: crashpoint("spare.before"), lambda: crashpoint("spare.after"))
+            jobs.append(self._parts.sandboxes.keep_spare(usual_size(self._parts.limits), points))
+        if self._redis_url is not None:
+            jobs.append(self._listen(self._redis_url))
+        return jobs
 
     async def _warm_up(self) -> None:
         """What the first label would wait for. A sandbox that can't work is told when one is wanted."""
@@ -316,19 +323,15 @@ class WorkerProcess:
         finally:
             await verdicts.aclose()
 
-    async def _carry(self, files: RelayFiles) -> None:
+    async def _carry(self, files: RelayFiles, door: AppDoor) -> None:
         """For sandboxes that can't reach the app."""
         parts = self._parts
         scratch = parts.home / "relay"
-        door = AppDoor(gateway_dir(parts.home) / GATEWAY_SOCKET, self._app_url)
 
         def make(one: RelayedSandbox) -> Carrier:
             return Carrier(one, sandbox_token(parts.token_key, one.sandbox_id), files, door, scratch)
 
-        try:
-            await Relays(parts, make, scratch).run()
-        finally:
-            await door.aclose()
+        await Relays(parts, make, scratch).run()
 
     async def _look_back(self) -> None:
         """What GitHub could not tell: failed deliveries are asked for again, live state is compared. Each look keeps

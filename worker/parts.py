@@ -17,6 +17,16 @@ from app.domain.ports import GitHub, Identity, Sandboxes
 from app.domain.repo_settings import OperatorLimits
 from app.domain.supervision import Thresholds
 from app.domain.supply import Supply
+from sandbox_payload.wire.relay import RelayedAnswer, RelayedCall
+
+
+class Door(Protocol):
+    """The app's sandbox API, for calls on behalf of a sandbox."""
+
+    async def ask(
+        self, sandbox_id: str, token: str, call: RelayedCall, body: bytes | Path | None, /
+    ) -> RelayedAnswer:
+        """The app's answer, whatever it is. Raises httpx.TransportError when there is none."""
 
 
 class Ring(Protocol):
@@ -119,6 +129,8 @@ class Parts:
     verdict_rules: VerdictRules | None = None
     """None where no model is asked about agents."""
     ring: Ring = ring_nobody
+    door: Door | None = None
+    """None where no sandbox's calls have to be made for it."""
     keep_events: timedelta | None = None
     """How long after a spec's end its events stay in the database; None: for ever."""
     lease: timedelta = LEASE

@@ -65,3 +65,28 @@ class RelayFiles(Protocol):
         """The same into a file on this host; False when there is none."""
 
     async def put_file(self, name: str, file: str, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True)
+class Left:
+    """Files on this host with what a sandbox that has ended had ready to hand over; None where there is none. Whether it
+    arrived before is not known here. `checkpoint` is the newest state of the work, `result` that of the round which
+    `manifest` is about, if it is about that.
+    """
+
+    checkpoint: Path | None = None
+    transcript: Path | None = None
+    result: Path | None = None
+    manifest: Path | None = None
+
+
+@runtime_checkable
+class KeepsFiles(Protocol):
+    """A provider that keeps the files of sandboxes which have ended."""
+
+    async def save_left(self, name: str, directory: Path) -> Left:
+        """Copies them into `directory`, which is made. Of a sandbox that stands still, once that has been started for
+        it: nothing that ran in it runs again. As long as large files take; not for steps. May be repeated.
+
+        Raises RetryAt while it can't be started or Daytona is away, Denied, and Unexpected for one that can't be read.
+        """

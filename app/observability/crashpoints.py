@@ -17,7 +17,7 @@ from app.domain.steps import StepName
 
 EFFECTS = (
     "start_commit", "ref", "open_pull", "status", "plan_comment", "questions", "check", "mirror", "sandbox", "spare", "push", "body", "ready",
-    "review_request", "close", "delete_branch", "close_issue", "stop", "delete", "effect.labels", "effect.notice",
+    "review_request", "close", "delete_branch", "close_issue", "stop", "left", "delete", "effect.labels", "effect.notice",
     "effect.reaction", "effect.sub_issue", "effect.sub_issue_end", "effect.review_batch", "effect.review_reaction", "effect.remark_reaction",
     "effect.thread_answer", "effect.review_again",
 )  # fmt: skip

@@ -17,11 +17,13 @@ from typing import Any, TypeVar
 
 from app.domain.errors import OutsideError, Refused, RetryAt
 from app.domain.ports import Probe, SandboxOrder, SandboxSight, SandboxStatus
+from app.domain.remote import Left
 from app.sandbox import daytona_inside as inside
 from app.sandbox.bundle import installed_payload
 from app.sandbox.daytona_account import DaytonaAccount
 from app.sandbox.daytona_client import DaytonaClient, age, utc_now
 from app.sandbox.daytona_errors import BUSY
+from app.sandbox.daytona_left import save_left
 from app.sandbox.daytona_link import LinkChoice
 from app.sandbox.daytona_making import DaytonaPace, Failed, bring_up, missing_snapshot, require_size
 from app.sandbox.daytona_parcel import check_environment
@@ -41,7 +43,7 @@ STUCK = timedelta(minutes=10)
 
 
 class DaytonaSandboxes:
-    """Implements `ports.Sandboxes` and `remote.RelayFiles`. `home` is ISSUEWRIGHT_HOME, for files on their way. One event loop."""
+    """Implements `ports.Sandboxes`, `remote.RelayFiles` and `remote.KeepsFiles`. `home` is ISSUEWRIGHT_HOME, for files on their way. One event loop."""
 
     kind = "daytona"
 
@@ -114,6 +116,9 @@ class DaytonaSandboxes:
 
     async def put_file(self, name: str, file: str, data: bytes) -> None:
         await self._files.put_file(check_name(name), file, data)
+
+    async def save_left(self, name: str, directory: Path) -> Left:
+        return await save_left(self.client, self._files, check_name(name), directory, self._pace)
 
     async def aclose(self) -> None:
         """Machines stay; what this worker was making is taken up by another."""
@@ -224,6 +229,9 @@ class DaytonaSandboxes:
         agent = await inside.fetch_agent(self.client, machine)
         if not agent.launched:
             return SandboxSight(name, SandboxStatus.CREATING, labels=dict(machine.labels))
+        if agent.cut_off:
+            stopped = "Daytona: stopped while nobody looked after it"
+            return SandboxSight(name, SandboxStatus.EXITED, detail=stopped, labels=dict(machine.labels))
         if agent.exit_code is None:
             return SandboxSight(
                 name, SandboxStatus.RUNNING, labels=dict(machine.labels), relayed=agent.relayed

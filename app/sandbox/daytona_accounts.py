@@ -15,7 +15,7 @@ from pathlib import Path
 
 from app.domain.errors import Denied, OutsideError
 from app.domain.ports import Probe, SandboxOrder, SandboxSight, SandboxStatus
-from app.domain.remote import Account, AccountKey, Accounts
+from app.domain.remote import Account, AccountKey, Accounts, Left
 from app.sandbox.daytona import DaytonaSandboxes
 from app.sandbox.daytona_account import DaytonaAccount
 
@@ -37,7 +37,7 @@ class _Known:
 
 
 class DaytonaAccounts:
-    """Implements `ports.Sandboxes` and `remote.RelayFiles`. `own` is the operator's account; `make` gives a provider."""
+    """Implements `ports.Sandboxes`, `remote.RelayFiles` and `remote.KeepsFiles`. `own` is the operator's account; `make` gives a provider."""
 
     kind = "daytona"
 
@@ -90,6 +90,10 @@ class DaytonaAccounts:
     async def put_file(self, name: str, file: str, data: bytes) -> None:
         async with self._in_account(name) as provider:
             await provider.put_file(name, file, data)
+
+    async def save_left(self, name: str, directory: Path) -> Left:
+        async with self._in_account(name) as provider:
+            return await provider.save_left(name, directory)
 
     async def list_owned(self) -> Sequence[SandboxSight]:
         """Raises only when the operator's own account can't be listed."""

@@ -16,6 +16,7 @@ from typing import Any
 from app.domain.errors import Gone, RetryAt, Unexpected
 from app.sandbox.daytona_client import DaytonaClient
 from app.sandbox.daytona_parcel import PARCEL, REPOSITORY, Parcel
+from sandbox_payload.wire.left import LEFT_FILES
 
 SESSION = "agent"
 FOLDER = "issuewright"
@@ -27,11 +28,15 @@ _EXEC_S = 8
 
 @dataclass(frozen=True)
 class AgentSight:
-    """`launched` False: the session has no command yet. `exit_code` None: it runs. `relayed` as it was launched."""
+    """`launched` False: the session has no command yet. `exit_code` None: it runs, or nobody knows how it ended.
+    `relayed` as it was launched.
+    """
 
     launched: bool
     exit_code: int | None = None
     relayed: bool = False
+    cut_off: bool = False
+    """The machine was stopped under it."""
 
 
 async def fetch_base(client: DaytonaClient, machine: Any) -> PurePosixPath:
@@ -44,11 +49,30 @@ async def fetch_agent(client: DaytonaClient, machine: Any) -> AgentSight:
     try:
         session = await client.call(lambda _: machine.process.get_session(SESSION))
     except Gone:
-        return AgentSight(launched=False)
+        return await _find_without_session(client, machine)
     commands = session.commands or []
     if not commands:
         return AgentSight(launched=False)
     return AgentSight(True, commands[0].exit_code, RELAY in str(commands[0].command))
+
+
+async def _find_without_session(client: DaytonaClient, machine: Any) -> AgentSight:
+    """Sessions go with a stop of the machine, or with a crash of Daytona's own program in it, which an agent may survive."""
+    try:
+        base = shlex.quote(str(await fetch_base(client, machine)))
+        said = await _run(
+            client,
+            machine,
+            f"cd {base} 2>/dev/null && test -d launched || exit 0; echo launched; "
+            "tr '\\0' ' ' 2>/dev/null </proc/$(cat state/pid)/cmdline",
+        )
+    except Gone:  # the machine itself
+        return AgentSight(launched=False)
+    words = said.split()
+    if "launched" not in words[:1]:
+        return AgentSight(launched=False)
+    runs = "sandbox_payload" in words or "sandbox_payload.boot" in words
+    return AgentSight(True, None, RELAY in words, cut_off=not runs)
 
 
 async def upload(
@@ -122,6 +146,21 @@ async def fetch_output(client: DaytonaClient, machine: Any, offset: int, limit: 
         return base64.b64decode(text.strip(), validate=True)
     except ValueError as error:
         raise Unexpected(f"not the log: {text[:100]!r}") from error
+
+
+async def list_left(client: DaytonaClient, machine: Any) -> dict[str, int]:
+    """The sizes of LEFT_FILES that are there, the newest file first."""
+    state = shlex.quote(str(await fetch_base(client, machine) / "state"))
+    files = " ".join(LEFT_FILES)
+    said = await _run(
+        client,
+        machine,
+        f"cd {state} 2>/dev/null || exit 0; for file in $(ls -t {files} 2>/dev/null); do stat -c '%s %n' $file; done",
+    )
+    rows = [line.split() for line in said.splitlines()]
+    return {
+        row[1]: int(row[0]) for row in rows if len(row) == 2 and row[1] in LEFT_FILES and row[0].isdigit()
+    }
 
 
 async def run_python(client: DaytonaClient, machine: Any, program: str, *arguments: str) -> tuple[int, str]:

@@ -43,7 +43,8 @@ a sooner end would take what it holds with it. Nothing keeps one running for so 
 @dataclass(frozen=True)
 class DaytonaPace:
     """Seconds: the longest wait for a start and for an image's first build, between looks, for an upload, for the POST
-    of a create, of a step's own patience, between two signs that a machine is still wanted.
+    of a create, of a step's own patience, between two signs that a machine is still wanted, the longest one between two tries to read
+    a machine's files.
     """
 
     start_s: float = 600.0
@@ -53,6 +54,7 @@ class DaytonaPace:
     create_s: float = 30.0
     patience_s: float = 5.0
     keep_alive_s: float = 300.0
+    reread_s: float = 10.0
 
 
 class Failed(Exception):

@@ -26,6 +26,8 @@ _STAGES = {
     Stage.GONE: "destroyed",
 }
 _BY_STATE = {state: stage for stage, states in _STAGES.items() for state in states.split()}
+STARTABLE = frozenset({"stopped", "archived", "paused"})
+"""Where a machine stands still, its files with it."""
 BUILDING = frozenset({"pending_build", "building_snapshot", "pulling_snapshot"})
 """An image's first use: minutes, where a start takes a second."""
 

@@ -246,7 +246,7 @@ def test_worker_killed_while_it_hands_a_spare_sandbox_over(
 
 
 def test_every_point_of_the_worker_has_a_run() -> None:
-    elsewhere = {"pause", "resume", "watch", "conclude", "close", "delete_branch", "close_issue", "stop", "delete", "concluded", "cancel",
+    elsewhere = {"pause", "resume", "watch", "conclude", "close", "delete_branch", "close_issue", "stop", "left", "delete", "concluded", "cancel",
                  "effect.labels", "effect.notice", "effect.sub_issue", "effect.sub_issue_end", "lease", "follow", "adopt", "archive",
                  "forget_events", "guardian", "verdict_claim", "verdict", "relay", "spare", *PLANNED, *REVIEWED}  # fmt: skip
     assert {point.rsplit(".", 1)[0] for point in WORKER_POINTS} == {*STEPS, *DONE, *elsewhere}

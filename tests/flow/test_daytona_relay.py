@@ -10,6 +10,12 @@ import pytest
 from simulators.daytona.box import isolation
 from tests.flow.test_conversation import copies, heard, reactions
 from tests.flow.test_interference import bash
+from tests.flow.test_recovery import (
+    assert_what_it_did_alone_counts,
+    holds,
+    pass_an_hour,
+    start_alone,
+)
 from tests.flow.world import World
 
 
@@ -60,3 +66,15 @@ def test_labeled_issue_is_built_behind_a_relay_and_a_comment_reaches_the_agent_a
     for secret in world.secrets.values():
         assert secret not in logs
     assert not list((world.home / "state" / "relay").iterdir()), "artifacts on their way are gone"
+
+
+def test_agent_behind_a_relay_worked_on_alone_and_was_stopped_then_its_work_is_fetched_from_its_machine(
+    closed_world: World,
+) -> None:
+    name = "relayed-alone"
+    kit, number, home = start_alone(closed_world, name)
+    closed_world.wait(lambda: holds(home, "work.bundle", "late.txt"), "the work lying ready")
+    pass_an_hour(closed_world)
+    closed_world.start_up()
+    kit.rest()
+    assert_what_it_did_alone_counts(closed_world, kit, number, name)

@@ -5,12 +5,13 @@ check run stays open, no commit is lost.
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.crash.faults import kill_in_sandbox
+from tests.crash.faults import armed, kill_in_sandbox
 from tests.flow.combination import chosen_servers
 from tests.flow.repository import Repository
 from tests.flow.test_interference import bash
@@ -86,15 +87,91 @@ def test_all_of_it_away_for_an_hour_on_daytona_then_nothing_is_lost_and_no_machi
     if not world.has_daytona:
         pytest.skip("only the simulated Daytona has a clock that can be moved")
     kit, number = start_kept(world, "away-for-an-hour")
+    kill_all_of_it(world)
+    pass_an_hour(world)
+    world.start_up()
+    kit.rest()
+    assert_nothing_is_lost_or_left(world, kit, number, "away-for-an-hour")
+
+
+def kill_all_of_it(world: World) -> None:
     assert world.up is not None
     children = world.children()
     world.up.kill()
     world.up.wait()
     world.wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children.values()), "their end")
+
+
+def pass_an_hour(world: World) -> None:
     world.daytona.do("clock/advance", seconds=HOUR_S)
     world.wait(
         lambda: "started" not in [one["state"] for one in world.daytona.machines()], "machines that stop idle"
     )
-    world.start_up()
+
+
+def live_machine(world: World) -> Path:
+    """The files of the one machine there is, as this host has them."""
+    machines = [one for one in world.daytona.machines() if one["state"] == "started"]
+    assert len(machines) == 1
+    return world.home / "daytona" / str(machines[0]["id"]) / "home"
+
+
+def start_alone(world: World, name: str, then_in_tool: str = "") -> tuple[Repository, int, Path]:
+    """An agent on Daytona whose only tool writes late.txt once the product, which is killed here, is away. Its machine's
+    home, too.
+    """
+    kit = world.repository()
+    waits = "until [ -e ../../away ]; do sleep 0.1; done; echo late > late.txt"
+    world.script(
+        name,
+        [bash(f"touch ../../begun; {waits}{then_in_tool}"), {"text": "Done."}],
+        on_message=[
+            {"match": "new one", "steps": [bash("echo again > again.txt"), {"text": "All are there."}]}
+        ],
+    )
+    number = kit.start(name)
+    world.wait(lambda: any(world.home.glob("daytona/*/home/begun")), "the tool running")
+    home = live_machine(world)
+    kill_all_of_it(world)
+    (home / "away").touch()
+    return kit, number, home
+
+
+def holds(home: Path, bundle: str, file: str) -> bool:
+    """Whether the newest work that lies ready in the machine has the file."""
+    place, tree = home / "issuewright" / "state" / bundle, home / "issuewright" / "workspace"
+    if not place.exists():
+        return False
+    git = ["git", "-c", "safe.directory=*", "-C", str(tree)]
+    head = subprocess.run(
+        [*git, "bundle", "list-heads", str(place)], check=True, capture_output=True, text=True
+    )
+    names = [*git, "ls-tree", "--name-only", head.stdout.split()[0]]
+    return file in subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()
+
+
+def assert_what_it_did_alone_counts(world: World, kit: Repository, number: int, name: str) -> None:
+    assert kit.changed() == ["again.txt", "late.txt"], "what nobody had heard of, then on in the same session"
+    assert not kit.pull()["draft"]
+    assert "Done" in kit.status(number)
+    asked = world.model.get("/_sim/requests", params={"scenario": name}).json()["requests"]
+    assert "late.txt" in json.dumps(asked[-1]["body"]), "the next agent remembers what the first one did"
+    world.wait(lambda: not world.daytona.live(), "the end of all machines")
+
+
+def test_agent_on_daytona_worked_on_alone_and_was_stopped_then_its_work_is_fetched_from_its_machine(
+    world: World,
+) -> None:
+    if not world.has_daytona:
+        pytest.skip("only Daytona stops machines, and keeps their files")
+    name = "worked-on-alone"
+    kit, number, home = start_alone(world, name, "; sleep 600")
+    world.wait(lambda: holds(home, "kept.bundle", "late.txt"), "the work lying ready")
+    pass_an_hour(world)
+    world.forget_crashes()
+    world.start_up(CRASH_POINTS=armed(("left.before", "left.after")))
     kit.rest()
-    assert_nothing_is_lost_or_left(world, kit, number, "away-for-an-hour")
+    assert world.crashed() == {"left.before", "left.after"}, (
+        "its worker was killed right before and right after"
+    )
+    assert_what_it_did_alone_counts(world, kit, number, name)

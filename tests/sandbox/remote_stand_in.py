@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 
@@ -34,6 +35,15 @@ def report(inputs: Path, workspace: Path) -> dict[str, object]:
     }
 
 
+def leave(state: Path, files: list[str]) -> None:
+    """Those files, each older than the one before it."""
+    for age_s, name in enumerate(files):
+        path = state / name
+        path.write_bytes(f"{name} as it was left\n".encode() * 1000)
+        os.utime(path, (time.time() - age_s, time.time() - age_s))
+    (state / "starts").open("a").write("started\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     for name in ("--inputs", "--state", "--workspace"):
@@ -46,6 +56,9 @@ def main() -> int:
         return int(argument)
     if act == "report":
         print(json.dumps(report(options.inputs, options.workspace)), flush=True)
+    if act == "leave":
+        leave(options.state, argument.split())
+        print("left", flush=True)
     if act == "binary":
         sys.stdout.buffer.write(bytes(range(256)) * 4)
         sys.stdout.buffer.flush()

@@ -17,6 +17,7 @@ from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName
 from worker.flow.cut_round import is_in_round, record_round_to_go_on
+from worker.flow.left import is_handed_in
 from worker.flow.merged import end_merged
 from worker.flow.rescue import rescue_checkpoint
 from worker.flow.wrap_up import is_wrapping_up
@@ -77,6 +78,8 @@ async def _ended(step: Step, sandbox: Sandbox) -> bool:
         return False
     asked_at = sandbox.stop_asked_at or now
     if alive and now - asked_at < timedelta(seconds=GRACE_S + 5):
+        return False
+    if not await is_handed_in(step, sandbox):
         return False
     if alive:
         crashpoint("delete.before")

@@ -12,6 +12,7 @@ from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
 from app.observability.crashpoints import crashpoint
 from worker.flow.cut_round import is_in_round, record_round_to_go_on
 from worker.flow.follow import goes_on
+from worker.flow.left import is_handed_in
 from worker.flow.let_go import let_go
 from worker.flow.lost import handed_in_meanwhile
 from worker.flow.rescue import rescue_checkpoint
@@ -58,6 +59,8 @@ async def _gone(step: Step, sandbox: Sandbox) -> bool:
         await _record_asked(step, sandbox, now)
         return False
     if alive and now - (sandbox.stop_asked_at or now) < timedelta(seconds=GRACE_S + 5):
+        return False
+    if sandbox.state in SANDBOX_LIVE and not await is_handed_in(step, sandbox):
         return False
     if await handed_in_meanwhile(step, sandbox):
         # The facts that this step began with do not say so yet: the next step reads them, and collects.

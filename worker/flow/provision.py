@@ -22,6 +22,7 @@ from app.observability.crashpoints import crashpoint
 from worker.flow import watch
 from worker.flow.attempt import ask_again_at, begin_attempt, deadline_from, note_wait
 from worker.flow.follow import is_follow_up, set_aside
+from worker.flow.left import is_handed_in
 from worker.flow.lost import give_up_or_retry, handed_in_meanwhile, trouble_of
 from worker.flow.mirror import mirror_ready
 from worker.flow.order import make_order
@@ -106,6 +107,13 @@ async def _make(step: Step, sandbox: Sandbox, *, planning: bool) -> datetime:
         return step.again()
     if sight.status is SandboxStatus.CREATING:
         return _look_again(step, 0.2 if step.now() - sandbox.created_at < timedelta(seconds=20) else 2)
+    return await _end_early(step, sandbox, sight)
+
+
+async def _end_early(step: Step, sandbox: Sandbox, sight: SandboxSight) -> datetime:
+    """It failed to start, or its agent was over before any worker saw it run."""
+    if not await is_handed_in(step, sandbox):
+        return step.later(2)
     if await handed_in_meanwhile(step, sandbox):
         return step.again()
     return await _give_up_or_retry(step, sandbox, sight)

@@ -14,8 +14,9 @@ from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
 from worker.flow.checks import look_at_checks
 from worker.flow.cut_round import is_in_round, note_lost_round
+from worker.flow.left import is_handed_in
 from worker.flow.let_go import let_go
-from worker.flow.lost import trouble_of
+from worker.flow.lost import handed_in_meanwhile, trouble_of
 from worker.flow.merged import end_merged
 from worker.flow.rescue import rescue_checkpoint, save_log
 from worker.flow.rounds import are_used_up
@@ -69,6 +70,11 @@ async def look_after(step: Step, sandbox: Sandbox) -> bool:
             return True
         if now - sandbox.stop_asked_at < timedelta(seconds=STOP_GRACE_S + 20):
             return True
+    if sight.exit_code != 0 and sandbox.state in SANDBOX_LIVE:
+        if not await is_handed_in(step, sandbox):
+            return True
+        if await handed_in_meanwhile(step, sandbox):
+            return True  # the next step reads that, and collects
     await _let_go_of(step, sandbox, sight.exit_code)
     return False
 

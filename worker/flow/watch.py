@@ -14,6 +14,7 @@ from app.domain.ports import SandboxSight, SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
 from app.domain.supervision import GONE, Trouble
 from app.observability.crashpoints import crashpoint
+from worker.flow.left import is_handed_in
 from worker.flow.lost import give_up_or_retry, handed_in_meanwhile, trouble_of
 from worker.flow.rescue import save_log
 from worker.step import Step
@@ -63,6 +64,8 @@ async def _look(step: Step, sandbox: Sandbox) -> datetime | None:
     """None when it is there and nothing is wrong."""
     sight = await step.parts.sandboxes.fetch_sight(sandbox.provider_name)
     if sight.status in {SandboxStatus.EXITED, SandboxStatus.ERROR, SandboxStatus.ABSENT}:
+        if sight.status is not SandboxStatus.ABSENT and not await is_handed_in(step, sandbox):
+            return step.later(2)
         if await handed_in_meanwhile(step, sandbox):
             return step.again()
         return await give_up_or_retry(step, sandbox, sight)
@@ -86,6 +89,10 @@ async def _stop(step: Step, sandbox: Sandbox, trouble: Trouble) -> datetime:
         return step.later(2)
     if now - sandbox.stop_asked_at < timedelta(seconds=STOP_GRACE_S + 20):
         return step.later(2)
+    if not await is_handed_in(step, sandbox):
+        return step.later(2)
+    if await handed_in_meanwhile(step, sandbox):
+        return step.again()
     await save_log(step, sandbox)
     crashpoint("delete.before")
     await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
