@@ -73,11 +73,15 @@ class DaytonaClient:
     async def call(self, make: Callable[[Any], Awaitable[Found]], limit_s: float = CALL_S) -> Found:
         """The answer of `make(client)`. Raises Gone for a 404, else as `classify` says; RetryAt when it takes longer."""
         sdk = await self.sdk()
+        library_error = importlib.import_module("daytona_api_client_async").ApiException
         try:
             async with asyncio.timeout(limit_s):
                 return await make(self._client)
         except TimeoutError as error:
             raise RetryAt(f"Daytona did not answer within {limit_s:g} s", self.clock() + BUSY) from error
+        except library_error as error:  # the SDK lets some through, those of snapshots among them
+            told = sdk.DaytonaError(str(error.body or error.reason), error.status, error.headers)
+            raise classify(told, self.clock()) from error
         except (sdk.DaytonaError, OSError) as error:
             raise classify(error, self.clock()) from error
 

@@ -143,20 +143,26 @@ def missing_snapshot(account: DaytonaAccount) -> str:
 
 
 async def _create(client: DaytonaClient, order: SandboxOrder, pace: DaytonaPace, *, relayed: bool) -> Any:
-    """A new machine, or the one that a create left whose answer said something else."""
+    """A new machine, or the one that a create left whose answer said something else. Each refusal that can be mended is
+    mended once, whichever comes first.
+    """
     await require_size(client)
     params = make_params(await client.sdk(), client.account, order, relayed=relayed)
-    try:
-        return await _create_once(client, order.name, params, pace)
-    except Refused as error:
-        if error.code == NETWORK_FIXED:
+    mended: set[str] = set()
+    while True:
+        try:
+            return await _create_once(client, order.name, params, pace)
+        except Refused as error:
+            if error.code in mended or error.code not in {NETWORK_FIXED, SNAPSHOT_ASLEEP}:
+                raise
+            mended.add(error.code)
+            code = error.code
+        if code == NETWORK_FIXED:
             _log.warning("Daytona's tier of this organization has a fixed network: no allow list is set")
             params.network_allow_list = params.domain_allow_list = None
-            return await _create_once(client, order.name, params, pace)
-        if error.code != SNAPSHOT_ASLEEP:
-            raise
-    await client.call(lambda daytona: daytona.snapshot.activate(client.account.snapshot))
-    return await _create_once(client, order.name, params, pace)
+            continue
+        with suppress(Refused):  # somebody else has just done it
+            await client.call(lambda daytona: daytona.snapshot.activate(client.account.snapshot))
 
 
 async def _create_once(client: DaytonaClient, name: str, params: Any, pace: DaytonaPace) -> Any:

@@ -236,6 +236,34 @@ async def test_inactive_snapshot_is_activated_once(
     assert len(rig.asked("POST", "/activate")) == 1
 
 
+async def test_inactive_snapshot_on_a_tier_with_a_fixed_network_is_activated_and_no_allow_list_is_set(
+    rig: Rig, sandboxes: DaytonaSandboxes, order: SandboxOrder
+) -> None:
+    rig.do("tier/set", tier=1)
+    rig.do("snapshots/set", name="ai-agent-dev-light", state="inactive")
+    assert (await rig.made(sandboxes, order)).status is SandboxStatus.RUNNING
+    assert len(rig.asked("POST", "/activate")) == 1
+
+
+async def test_snapshot_that_somebody_else_has_just_activated_is_used(
+    rig: Rig, sandboxes: DaytonaSandboxes, order: SandboxOrder
+) -> None:
+    asleep = "Snapshot ai-agent-dev-light is inactive"
+    rig.do("faults/add", method="POST", path="/api/sandbox$", times=1, status=400, message=asleep)
+    assert (await rig.made(sandboxes, order)).status is SandboxStatus.RUNNING
+
+
+async def test_snapshot_that_stays_inactive_is_activated_once_and_told(
+    rig: Rig, sandboxes: DaytonaSandboxes, order: SandboxOrder
+) -> None:
+    rig.do("snapshots/set", name="ai-agent-dev-light", state="inactive")
+    asleep = "Snapshot ai-agent-dev-light is inactive"
+    rig.do("faults/add", method="POST", path="/api/sandbox$", status=400, message=asleep)
+    with pytest.raises(Refused, match="inactive"):
+        await rig.made(sandboxes, order)
+    assert len(rig.asked("POST", "/activate")) == 1
+
+
 async def test_missing_snapshot_is_told_with_what_to_do(
     rig: Rig, sandboxes: DaytonaSandboxes, order: SandboxOrder
 ) -> None:
