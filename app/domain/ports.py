@@ -107,6 +107,9 @@ class Sandboxes(Protocol):
     async def fetch_log(self, name: str, offset: int = 0, limit: int = 65536) -> bytes:
         """Bytes of the payload's own output from `offset`; empty when absent."""
 
+    async def fetch_log_tail(self, name: str, size: int) -> bytes:
+        """Its last `size` bytes, of however much there is; empty when absent."""
+
     async def aclose(self) -> None: ...
 
 

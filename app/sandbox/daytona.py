@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -105,7 +106,14 @@ class DaytonaSandboxes:
 
     async def fetch_log(self, name: str, offset: int = 0, limit: int = 65536) -> bytes:
         """Empty also while the machine does not run."""
-        return await self._within(self._fetch_log(check_name(name), offset, limit))
+        read = partial(inside.fetch_output, offset=offset, limit=limit)
+        return await self._within(self._fetch_log(check_name(name), read))
+
+    async def fetch_log_tail(self, name: str, size: int) -> bytes:
+        """As `fetch_log`."""
+        return await self._within(
+            self._fetch_log(check_name(name), partial(inside.fetch_output_tail, size=size))
+        )
 
     async def fetch_file(self, name: str, file: str, limit: int) -> bytes | None:
         return await self._files.fetch_file(check_name(name), file, limit)
@@ -210,11 +218,13 @@ class DaytonaSandboxes:
                 sights.append(_sight(machine, stage, started_at=started_at))
         return sights
 
-    async def _fetch_log(self, name: str, offset: int, limit: int) -> bytes:
+    async def _fetch_log(
+        self, name: str, read: Callable[[DaytonaClient, Any], Coroutine[Any, Any, bytes]]
+    ) -> bytes:
         machine = await self.client.find(name)
         if machine is None or stage_of(machine.state) is not Stage.STARTED:
             return b""
-        return await inside.fetch_output(self.client, machine, offset, limit)
+        return await read(self.client, machine)
 
     # ------------------------------------------------------------ looking
 

@@ -134,14 +134,20 @@ async def ask_to_end(client: DaytonaClient, machine: Any, grace_s: float) -> Non
 
 
 async def fetch_output(client: DaytonaClient, machine: Any, offset: int, limit: int) -> bytes:
-    """As Base64 through the toolbox, which knows text only."""
+    """`limit` bytes of the agent's output from `offset`."""
+    return await _read_log(client, machine, f"tail -c +{max(0, offset) + 1} {{}} | head -c {limit}")
+
+
+async def fetch_output_tail(client: DaytonaClient, machine: Any, size: int) -> bytes:
+    """Its last `size` bytes."""
+    return await _read_log(client, machine, f"tail -c {size} {{}}")
+
+
+async def _read_log(client: DaytonaClient, machine: Any, command: str) -> bytes:
+    """What the command says of the log, whose path takes the place of `{}`: as Base64, since the toolbox knows text only."""
     base = await fetch_base(client, machine)
     path = shlex.quote(str(base / LOG))
-    text = await _run(
-        client,
-        machine,
-        f"test -e {path} || exit 0; tail -c +{max(0, offset) + 1} {path} | head -c {limit} | base64 -w 0",
-    )
+    text = await _run(client, machine, f"test -e {path} || exit 0; {command.format(path)} | base64 -w 0")
     try:
         return base64.b64decode(text.strip(), validate=True)
     except ValueError as error:

@@ -76,3 +76,12 @@ def read_log(directory: Path, offset: int, limit: int) -> bytes:
         if len(found) >= limit:
             break
     return bytes(found)
+
+
+def read_log_tail(directory: Path, size: int) -> bytes:
+    """The last `size` bytes of the stream as far as they are kept."""
+    end = 0
+    for start, path in _segments(directory)[-1:]:
+        with suppress(FileNotFoundError):
+            end = start + path.stat().st_size
+    return read_log(directory, max(0, end - size), size)

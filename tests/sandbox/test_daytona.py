@@ -166,6 +166,8 @@ async def test_log_is_read_on_from_an_offset_also_when_it_is_no_text(
     await until(all_there, "the output")
     assert await sandboxes.fetch_log(NAME, 200, 100) == (bytes(range(256)) * 4)[200:300]
     assert await sandboxes.fetch_log(NAME, 5000) == b""
+    assert await sandboxes.fetch_log_tail(NAME, 100) == bytes(range(156, 256))
+    assert await sandboxes.fetch_log_tail(NAME, 100_000) == bytes(range(256)) * 4
 
 
 async def test_create_whose_answer_is_lost_is_found_by_name_and_there_is_one(

@@ -109,6 +109,9 @@ async def test_flood_of_output_is_capped_and_its_end_kept(
     assert len(await sandboxes.fetch_log("iw-sbx-1", offset=total - 100_000, limit=200_000)) == 100_000
     assert len(await sandboxes.fetch_log("iw-sbx-1", offset=0, limit=1000)) == 1000
     assert await sandboxes.fetch_log("iw-sbx-1", offset=total) == b""
+    tail = await sandboxes.fetch_log_tail("iw-sbx-1", 500_000)
+    assert (len(tail), tail[-14:]) == (500_000, b"the last line\n")
+    assert len(await sandboxes.fetch_log_tail("iw-sbx-1", 10_000_000)) == kept
 
 
 async def test_limits_of_files_and_dumps_hold_inside(

@@ -24,8 +24,6 @@ from worker.step import Step
 log = structlog.get_logger("worker.rescue")
 
 TAIL_BYTES = 65_536
-PAGE_BYTES = 1_000_000
-MAX_PAGES = 20
 
 
 async def rescue_checkpoint(step: Step, sandbox: Sandbox) -> bool:
@@ -44,7 +42,7 @@ async def rescue_checkpoint(step: Step, sandbox: Sandbox) -> bool:
 async def save_log(step: Step, sandbox: Sandbox) -> None:
     """While the provider still has it. What can't be read is no reason to keep people waiting."""
     try:
-        tail = await _fetch_tail(step, sandbox.provider_name)
+        tail = await step.parts.sandboxes.fetch_log_tail(sandbox.provider_name, TAIL_BYTES)
     except OutsideError as error:
         log.warning("log.not_saved", sandbox_id=sandbox.id, error=str(error)[:300])
         return
@@ -56,14 +54,3 @@ async def save_log(step: Step, sandbox: Sandbox) -> None:
         artifact = await record_upload(session, box, LOG_TAIL, digest, step.now())
         await record_chunk(session, artifact, 0, data)
         await record_current(session, box, LOG_TAIL, artifact, len(data))
-
-
-async def _fetch_tail(step: Step, name: str) -> bytes:
-    """Providers address the log from its beginning."""
-    tail, offset = b"", 0
-    for _ in range(MAX_PAGES):
-        page = await step.parts.sandboxes.fetch_log(name, offset, PAGE_BYTES)
-        tail, offset = (tail + page)[-TAIL_BYTES:], offset + len(page)
-        if len(page) < PAGE_BYTES:
-            break
-    return tail
