@@ -23,7 +23,7 @@ from app.domain.remote import DirectModel
 from app.git.command import GitFailed
 from app.sandbox import daytona_inside as inside
 from app.sandbox.daytona_account import DaytonaAccount, Size
-from app.sandbox.daytona_client import DaytonaClient
+from app.sandbox.daytona_client import DaytonaClient, age
 from app.sandbox.daytona_errors import BUSY, NETWORK_FIXED, SNAPSHOT_ASLEEP
 from app.sandbox.daytona_link import RELAY_LABEL, LinkChoice, is_made_for_relay, require_model_way
 from app.sandbox.daytona_parcel import pack_parcel, scratch
@@ -72,7 +72,7 @@ async def bring_up(
     """Returns when the agent has been started. Raises Failed, and what `ports.Sandboxes` names."""
     if links.known():
         require_model_way(client.account, order)  # before anything is paid for
-    machine = await _until_started(client, await _find_or_create(client, order, pace, links), order, pace)
+    machine = await _until_started(client, order, pace, links)
     if (await inside.fetch_agent(client, machine)).launched:
         return None
     model = None
@@ -96,15 +96,6 @@ async def bring_up(
 def _secrets(order: SandboxOrder, model: DirectModel | None) -> dict[str, str]:
     key = {"model_key": model.key} if model is not None and model.key else {}
     return {"token": order.token, **key}
-
-
-async def _find_or_create(
-    client: DaytonaClient, order: SandboxOrder, pace: DaytonaPace, links: LinkChoice
-) -> Any:
-    machine = await client.find(order.name)
-    if machine is None:
-        machine = await _create(client, order, pace, relayed=bool(links.known()))
-    return machine
 
 
 async def _delete_and_wait(client: DaytonaClient, name: str, pace: DaytonaPace) -> None:
@@ -181,15 +172,26 @@ async def _create_once(client: DaytonaClient, name: str, params: Any, pace: Dayt
         raise Failed(f"Daytona could not create it: {error}") from error
 
 
-async def _until_started(client: DaytonaClient, machine: Any, order: SandboxOrder, pace: DaytonaPace) -> Any:
-    """A machine that fails, or takes too long, is deleted here: it would go on costing."""
-    name = order.name
-    began = time.monotonic()
-    built = False
+async def _until_started(
+    client: DaytonaClient, order: SandboxOrder, pace: DaytonaPace, links: LinkChoice
+) -> Any:
+    """The machine, made unless it is there. One that fails, or takes too long, is deleted here: it would go on costing.
+
+    How long says, of one that an earlier try made, its age, else every try would give it its whole time again; of one
+    that is made now our own clock alone, whatever Daytona's shows.
+    """
+    name, began = order.name, time.monotonic()
+    found = await client.find(name)
+    before_s, built = 0.0, False
+    if found is not None:
+        old = age(found, client.clock())
+        before_s = max(0.0, old.total_seconds()) if old is not None else 0.0
+        built = bool(client.account.image)  # perhaps, before anybody looked
+    machine = found or await _create(client, order, pace, relayed=bool(links.known()))
     while (stage := stage_of(machine.state)) is not Stage.STARTED:
         state = state_text(machine.state)
         built = built or state in BUILDING
-        waited_s = time.monotonic() - began
+        waited_s = before_s + time.monotonic() - began
         if stage in {Stage.BROKEN, Stage.HALTED, Stage.GOING, Stage.GONE}:
             reason = getattr(machine, "error_reason", None) or ""
             await _give_up(client, name, f"Daytona: {state} {' '.join(str(reason).split())[:300]}".strip())

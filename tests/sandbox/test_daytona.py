@@ -214,6 +214,39 @@ async def test_machine_stuck_in_creating_is_given_up_and_deleted(rig: Rig, order
     await until(lambda: not rig.machines(), "the end of the machine")
 
 
+async def test_machine_stuck_in_creating_is_given_up_by_its_age_however_often_somebody_else_goes_on_with_it(
+    rig: Rig, sandboxes: DaytonaSandboxes, order: SandboxOrder
+) -> None:
+    rig.do("machines/next", state="stuck")
+    assert (await sandboxes.ensure_created(order)).status is SandboxStatus.CREATING
+    await until(rig.machines, "the machine")
+    await sandboxes.aclose()
+    pace = replace(PACE, start_s=3600)
+    young = DaytonaSandboxes(sandboxes.account, rig.home, pace=pace, payload=rig.payload)
+    rig.providers.append(young)
+    assert (await young.ensure_created(order)).status is SandboxStatus.CREATING
+    later = DaytonaSandboxes(
+        sandboxes.account, rig.home, clock=lambda: datetime.now(UTC) + timedelta(hours=2), pace=pace,
+        payload=rig.payload,
+    )  # fmt: skip
+    rig.providers.append(later)
+    seen = await rig.made(later, order)
+    assert (seen.status, "still creating" in seen.detail) == (SandboxStatus.ERROR, True)
+    await until(lambda: not rig.machines(), "the end of the machine")
+
+
+async def test_daytonas_clock_is_hours_behind_then_a_machine_that_was_just_made_has_its_time(
+    rig: Rig, sandboxes: DaytonaSandboxes, order: SandboxOrder
+) -> None:
+    provider = DaytonaSandboxes(
+        sandboxes.account, rig.home, clock=lambda: datetime.now(UTC) + timedelta(hours=2), pace=PACE,
+        payload=rig.payload,
+    )  # fmt: skip
+    rig.providers.append(provider)
+    rig.do("delays/set", create_s=1)
+    assert (await rig.made(provider, order)).status is SandboxStatus.RUNNING
+
+
 async def test_machine_stuck_in_destroying_is_neither_waited_for_nor_deleted_again(
     rig: Rig, sandboxes: DaytonaSandboxes, order: SandboxOrder, caplog: pytest.LogCaptureFixture
 ) -> None:
