@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult
+from urllib.parse import SplitResult, urlsplit
 
 import yaml
 from pydantic import SecretStr
@@ -102,6 +102,16 @@ def has_usable_port(parts: SplitResult) -> bool:
 def words(text: str) -> tuple[str, ...]:
     """Separated by commas or white space."""
     return tuple(word for word in text.replace(",", " ").split() if word)
+
+
+def require_database_number(redis_url: str | None) -> str | None:
+    """The URL as it is. Raises ValueError when something else stands at its database's place. A socket's path is none."""
+    if redis_url is None or redis_url.startswith("unix://"):
+        return redis_url
+    path = urlsplit(redis_url).path
+    if not re.fullmatch(r"/?[0-9]{0,9}", path):
+        raise ValueError(f"its database is a number, as in redis://HOST/0, not {path[:80]!r}")
+    return redis_url
 
 
 def require_host_names(names: Sequence[str]) -> None:

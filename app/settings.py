@@ -29,6 +29,7 @@ from app.setting_files import (
     read_pem,
     read_text,
     read_yaml,
+    require_database_number,
     require_host_names,
     require_long_keys,
     words,
@@ -208,6 +209,8 @@ class Settings(BaseSettings):
         if value is not None and not has_usable_port(urlsplit(value)):
             raise ValueError("its port is no number")
         return value
+
+    _database_number = field_validator("redis_url")(require_database_number)
 
     @field_validator("sandbox_allow_hosts")
     @classmethod

@@ -32,7 +32,7 @@ WRONG: Mapping[str, Sequence[str]] = {
         "postgresql+asyncpg://db:port/x",
         "x",
     ),
-    "REDIS_URL": ("http://cache", "cache:6379", "redis://cache:port"),
+    "REDIS_URL": ("http://cache", "cache:6379", "redis://cache:port", "redis://cache/main"),
     "PORT": ("http", "-1", "65536", "80.5"),
     "PUBLIC_URL": (*URLS, "https://x.example/?a=b", "https://x.example/#top"),
     "SANDBOX_PROVIDER": ("docker", "Bubblewrap"),
