@@ -93,6 +93,7 @@ WHOLE = (
     "tests/worker/test_reviews.py",
     "tests/worker/test_reviews_changed.py",
     "tests/worker/test_reviews_edited.py",
+    "tests/worker/test_reviews_heard_late.py",
     "tests/worker/test_shuffled.py",
     "tests/worker/test_sub_issues.py",
     "tests/worker/test_told.py",
