@@ -77,6 +77,10 @@ async def ask_state(url: str) -> SchemaState:
         if str(code).startswith(_NEVER_BY_ITSELF):
             raise SettingsError(f"{unusable(url, cause)}; set it to one that can") from None
         raise Unreachable(f"{unusable(url, cause)}; see that it runs and is right") from None
+    except TypeError as error:  # from the call that hands them to the driver
+        raise SettingsError(
+            f"{unusable(url, error)}; after the ? stand options of asyncpg, as in ?ssl=require"
+        ) from None
 
 
 def unusable(url: str, cause: BaseException) -> str:

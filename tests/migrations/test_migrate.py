@@ -161,6 +161,12 @@ async def test_server_that_does_not_answer_is_told_by_its_setting_and_may_come_b
         await migrate(f"postgresql+asyncpg://user:word@127.0.0.1:{port}/name")
 
 
+async def test_option_that_the_driver_does_not_know_is_a_wrong_setting() -> None:
+    for use in (migrate, require_current_schema):
+        with pytest.raises(SettingsError, match=r"DATABASE_URL: .* can't be used .*'sslmode'.*ssl=require"):
+            await use("postgresql+asyncpg://user:word@127.0.0.1:9/name?sslmode=require")
+
+
 async def test_migrators_at_the_same_time_apply_each_step_once(url: str) -> None:
     applied = await asyncio.gather(*(migrate(url) for _ in range(4)))
     assert sorted(map(len, applied))[:3] == [0, 0, 0]
