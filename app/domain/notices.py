@@ -112,6 +112,10 @@ NO_MODEL = (
     "ANTHROPIC_API_KEY; then try again."
 )
 SANDBOX_LEFT = "A sandbox could not be removed: {message}."
+SANDBOX_LEFT_FOR_KEY = (
+    "A sandbox could not be removed, since the sandbox provider refuses the operator's key: `issuewright doctor` says more, "
+    "and it goes by itself once the key is mended."
+)
 KEY_REFUSED = (
     "The model's API refuses the model key {owner} ({status}). The operator stores another one with "
     "`issuewright credentials set model {option}`; then try again."

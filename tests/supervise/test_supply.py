@@ -302,3 +302,50 @@ async def test_work_in_the_queue_is_paused_or_ended_then_the_next_one_moves_up_a
     await bench.pass_time(60, 15)
     assert "Waits for" not in bench.status(second)
     assert "(place 1 in the queue)" in bench.status(third)
+
+
+def refuse_key(bench: Bench) -> None:
+    """The provider takes the operator's key no more, whatever is asked."""
+
+    async def refuses(*_: object) -> SandboxSight:
+        raise Denied("401", "credentials")
+
+    for name in ("ensure_created", "fetch_sight", "ensure_stopped", "ensure_deleted"):
+        setattr(bench.sandboxes, name, refuses)
+
+
+@pytest.mark.parametrize(("how", "state"), [("paused", SpecState.PAUSED), ("unlabeled", SpecState.CANCELLED)])
+async def test_providers_key_is_refused_then_work_that_waits_for_it_can_be_paused_and_ended(
+    bench: Bench, how: str, state: SpecState
+) -> None:
+    refuse_key(bench)
+    number = bench.open_issue()
+    bench.label(number)
+    await bench.rest()
+    await bench.pass_time(90, 30)
+    if how == "paused":
+        bench.github.comment(bench.name, number, "alice", "/agent pause")
+    else:
+        bench.unlabel(number)
+    await bench.pass_time(60, 15)
+    assert (await bench.spec()).state is state
+    assert "Waits for" not in bench.status(number)
+    assert "still there" not in bench.status(number)
+
+
+async def test_providers_key_is_refused_when_work_ends_then_it_is_told_and_the_sandbox_goes_once_it_is_back(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    await bench.hand_in()
+    await bench.rest()
+    refuse_key(bench)
+    bench.github.merge_pull(bench.name, bench.github.pulls(bench.name)[0]["number"], "alice")
+    await bench.pass_time(60, 15)
+    assert (await bench.spec()).state is SpecState.COMPLETED
+    assert "Merged" in bench.status(number)
+    assert "issuewright doctor" in bench.status(number)
+    for name in ("ensure_created", "fetch_sight", "ensure_stopped", "ensure_deleted"):
+        delattr(bench.sandboxes, name)
+    await bench.pass_time(60, 15)
+    assert bench.sandboxes.sights == {}

@@ -18,6 +18,7 @@ from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName
 from worker.flow.cut_round import is_in_round, record_round_to_go_on
 from worker.flow.left import is_handed_in
+from worker.flow.let_go import fetch_sight
 from worker.flow.merged import end_merged
 from worker.flow.rescue import rescue_checkpoint
 from worker.flow.wrap_up import is_wrapping_up
@@ -61,7 +62,7 @@ async def _merged(step: Step) -> bool:
 async def _ended(step: Step, sandbox: Sandbox) -> bool:
     """Tell the agent, give it time, ask for the end, take it down. True when it has ended and its work is safe."""
     now, provider = step.now(), step.parts.sandboxes
-    sight = await provider.fetch_sight(sandbox.provider_name)
+    sight = await fetch_sight(step, sandbox)
     alive = sight.status in {SandboxStatus.RUNNING, SandboxStatus.CREATING}
     if alive and sandbox.stop_asked_at is None:
         if await is_wrapping_up(step, sandbox, sight.status):

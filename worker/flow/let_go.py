@@ -7,7 +7,8 @@ import structlog
 from app.db.models import Sandbox
 from app.db.sandboxes import move_sandbox, set_sandbox
 from app.domain.errors import Denied
-from app.domain.notices import SANDBOX_LEFT
+from app.domain.notices import SANDBOX_LEFT, SANDBOX_LEFT_FOR_KEY
+from app.domain.ports import SandboxSight, SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SandboxState
 from app.observability.crashpoints import crashpoint
 from worker.step import Step
@@ -31,18 +32,31 @@ async def let_go(step: Step, sandbox: Sandbox, reason: str | None, exit_code: in
     sandbox.removed_at = now
 
 
+async def fetch_sight(step: Step, sandbox: Sandbox) -> SandboxSight:
+    """Of one that has never run: where the provider refuses the operator's key there is nothing to wait for."""
+    try:
+        return await step.parts.sandboxes.fetch_sight(sandbox.provider_name)
+    except Denied as denied:
+        if denied.reason != "credentials" or sandbox.started_at is not None:
+            raise
+        return SandboxSight(sandbox.provider_name, SandboxStatus.ABSENT)
+
+
 async def take_down(step: Step, sandbox: Sandbox) -> None:
-    """Removed at the provider, and noted. One that is in somebody's own account whose key no longer works is let go of
-    and told: when the key is back, it is found as one that nobody waits for.
+    """Removed at the provider, and noted. One whose key no longer works, the operator's or that of somebody's own
+    account, is let go of and told: when the key is back, it is found as one that nobody waits for.
     """
     crashpoint("delete.before")
     try:
         await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
     except Denied as denied:
-        if denied.reason != "account":
+        if denied.reason not in {"account", "credentials"}:
             raise
         log.warning("sandbox.not_removed", sandbox_id=sandbox.id, error=str(denied)[:300])
-        await step.add_note(SANDBOX_LEFT.format(message=denied))
+        if sandbox.ordered_at is not None:  # else there has never been one
+            by_operator = denied.reason == "credentials"
+            text = SANDBOX_LEFT_FOR_KEY if by_operator else SANDBOX_LEFT.format(message=denied)
+            await step.add_note(text)
     crashpoint("delete.after")
     async with step.saving() as session:
         await set_sandbox(session, sandbox.id, step.now(), removed_at=step.now())

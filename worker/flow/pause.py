@@ -13,7 +13,7 @@ from app.observability.crashpoints import crashpoint
 from worker.flow.cut_round import is_in_round, record_round_to_go_on
 from worker.flow.follow import goes_on
 from worker.flow.left import is_handed_in
-from worker.flow.let_go import let_go
+from worker.flow.let_go import fetch_sight, let_go
 from worker.flow.lost import handed_in_meanwhile
 from worker.flow.rescue import rescue_checkpoint
 from worker.step import SLOW, Step
@@ -49,7 +49,7 @@ def _pending(step: Step) -> list[Task]:
 async def _gone(step: Step, sandbox: Sandbox) -> bool:
     """Ask it to end, give it time, take it down. True when it is away; a result that came is left for its own step."""
     now, provider = step.now(), step.parts.sandboxes
-    sight = await provider.fetch_sight(sandbox.provider_name)
+    sight = await fetch_sight(step, sandbox)
     alive = sight.status in {SandboxStatus.RUNNING, SandboxStatus.CREATING}
     if alive and sandbox.stop_asked_at is None:
         # Asked first, recorded after: the other way round a kill in between would leave it unasked until the grace is over.
