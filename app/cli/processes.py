@@ -67,15 +67,18 @@ def _prepare(settings: Settings, process: str) -> str | None:
     """What both need before they start; the Redis to use. Raises SettingsError."""
     from app.cli.preflight import require_app
     from app.db.schema import require_current_schema
-    from app.observability.logging import get_logger, start_logging
-    from app.queue.embedded import find_running
-    from app.queue.reach import try_redis
     from app.settings import ensure_home, require_github
 
     # The web process never signs as the App, and is spared the library that reads the key.
     (require_app if process == "worker" else require_github)(settings)
     ensure_home(settings)
     asyncio.run(require_current_schema(settings.database))
+
+    # Only now: what is wrong so far is told without loading them.
+    from app.observability.logging import get_logger, start_logging
+    from app.queue.embedded import find_running
+    from app.queue.reach import try_redis
+
     start_logging(process, settings)
     redis_url = settings.redis_url or find_running(settings.issuewright_home)
     if redis_url is None:
