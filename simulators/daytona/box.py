@@ -83,12 +83,21 @@ class Box:
         log.close()
         try:
             async with asyncio.timeout(START_S):
-                while not (self._run / SOCKET).exists():
+                while not await self._listens():
                     if self._process.returncode is not None:
                         raise BoxGone((self._directory / "daemon.log").read_text()[-500:])
                     await asyncio.sleep(0.01)
         except TimeoutError as error:
             raise BoxGone("the daemon did not start") from error
+
+    async def _listens(self) -> bool:
+        """A socket's file is there a moment before anybody listens at it."""
+        try:
+            _, writer = await asyncio.open_unix_connection(str(self._run / SOCKET))
+        except OSError:
+            return False
+        writer.close()
+        return True
 
     async def ask(self, op: str, data: bytes = b"", **facts: Any) -> tuple[Json, bytes]:
         """One request to the daemon; its facts (with ``status``) and bytes. Raises BoxGone."""

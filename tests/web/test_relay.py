@@ -176,7 +176,8 @@ async def test_worker_dies_between_asking_the_app_and_answering_then_the_next_on
     rig.files.fail["put"] = 1
     first = rig.carrier()
     await first.look()
-    await asyncio.wait({asyncio.create_task(first.settle())}, timeout=0.5)
+    while not await rig.rows(Event):
+        await asyncio.sleep(0.01)
     await first.stop()
     assert rig.answer(Lane.EVENTS) is None
     arm("", tmp_path)
