@@ -91,6 +91,7 @@ WHOLE = (
     "tests/worker/test_restored.py",
     "tests/worker/test_retry_round.py",
     "tests/worker/test_reviews.py",
+    "tests/worker/test_reviews_altered.py",
     "tests/worker/test_reviews_changed.py",
     "tests/worker/test_reviews_edited.py",
     "tests/worker/test_reviews_heard_late.py",
