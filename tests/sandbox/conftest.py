@@ -17,7 +17,9 @@ from app.sandbox.bubblewrap import BubblewrapSandboxes
 from app.sandbox.bundle import installed_payload
 from app.sandbox.local import LocalHost
 from app.sandbox.state_dir import StateDir
+from simulators.daytona.server import running
 
+from .daytona_rig import KEY, Rig, make_payload
 from .support import PACE, App, Look, OrderOf, Source, bwrap_works, delete_all, git
 
 
@@ -48,6 +50,22 @@ def payload(tmp_path: Path) -> Path:
     for shared in ("forwarder.py", "held.py"):
         shutil.copy(installed_payload() / shared, package)
     return package
+
+
+@pytest.fixture(scope="module")
+def payload_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_payload(tmp_path_factory.mktemp("stand_in"))
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, payload_package: Path) -> AsyncIterator[Rig]:
+    """A simulated Daytona with one account."""
+    with running(tmp_path / "daytona", KEY) as simulator:
+        made = Rig(simulator, tmp_path / "home", payload_package)
+        made.do("delays/set", create_s=0.02, build_s=0.05, stop_s=0.02, destroy_s=0.02)
+        yield made
+        for provider in made.providers:
+            await provider.aclose()
 
 
 @pytest.fixture

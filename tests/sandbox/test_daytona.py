@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,27 +14,11 @@ from app.domain.ports import SandboxOrder, SandboxStatus
 from app.sandbox.daytona import DaytonaSandboxes
 from app.sandbox.daytona_account import Size
 from app.sandbox.daytona_making import AUTO_DELETE_MIN, AUTO_STOP_MIN
-from simulators.daytona.server import running
 
-from .daytona_rig import HASTY, INSTANCE, KEY, PACE, Rig, make_payload, until
+from .daytona_rig import HASTY, INSTANCE, PACE, Rig, until
 from .support import OrderOf, Source
 
 NAME = "iw-inst1-sbx_1"
-
-
-@pytest.fixture(scope="module")
-def payload_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_payload(tmp_path_factory.mktemp("stand_in"))
-
-
-@pytest.fixture
-async def rig(tmp_path: Path, payload_package: Path) -> AsyncIterator[Rig]:
-    with running(tmp_path / "daytona", KEY) as simulator:
-        made = Rig(simulator, tmp_path / "home", payload_package)
-        made.do("delays/set", create_s=0.02, build_s=0.05, stop_s=0.02, destroy_s=0.02)
-        yield made
-        for provider in made.providers:
-            await provider.aclose()
 
 
 @pytest.fixture

@@ -23,17 +23,12 @@ from simulators.daytona.server import running
 from simulators.daytona.simulator import DaytonaSimulator
 from tests.db.rows import T0, add_sandbox, add_spec
 
-from .daytona_rig import INSTANCE, KEY, PACE, make_payload, until
+from .daytona_rig import INSTANCE, KEY, PACE, until
 from .support import OrderOf
 
 CIPHER = Cipher(["k" * 40])
 ALICES_KEY = "dtn-of-alice-0123456789"
 ALICE = CredentialPlace(CredentialScope.USER, 11, CredentialKind.DAYTONA)
-
-
-@pytest.fixture(scope="module")
-def payload_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_payload(tmp_path_factory.mktemp("stand_in"))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,28 +12,12 @@ from app.domain.ports import SandboxOrder, SandboxSight, SandboxStatus
 from app.domain.remote import DirectModel, Left
 from app.sandbox.daytona import DaytonaSandboxes
 from app.sandbox.daytona_making import AUTO_STOP_MIN
-from simulators.daytona.server import running
 
-from .daytona_rig import HASTY, INSTANCE, KEY, Rig, make_payload, until
+from .daytona_rig import HASTY, INSTANCE, Rig, until
 from .support import OrderOf
 
 NAME = "iw-inst1-sbx_1"
 FILES = ("kept.bundle", "work.bundle", "transcript.tar.gz", "manifest.json")
-
-
-@pytest.fixture(scope="module")
-def payload_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_payload(tmp_path_factory.mktemp("stand_in"))
-
-
-@pytest.fixture
-async def rig(tmp_path: Path, payload_package: Path) -> AsyncIterator[Rig]:
-    with running(tmp_path / "daytona", KEY) as simulator:
-        made = Rig(simulator, tmp_path / "home", payload_package)
-        made.do("delays/set", create_s=0.02, build_s=0.05, stop_s=0.02, destroy_s=0.02)
-        yield made
-        for provider in made.providers:
-            await provider.aclose()
 
 
 @pytest.fixture

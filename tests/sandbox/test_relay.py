@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,9 +16,8 @@ from app.domain.ports import SandboxOrder, SandboxStatus
 from app.domain.remote import DirectModel
 from app.sandbox.daytona import DaytonaSandboxes
 from simulators.daytona.box import isolation
-from simulators.daytona.server import running
 
-from .daytona_rig import INSTANCE, KEY, Rig, make_payload, until
+from .daytona_rig import INSTANCE, Rig, until
 from .support import OrderOf
 
 NAME = "iw-inst1-sbx_1"
@@ -28,21 +26,6 @@ MODEL_URL = "https://models.example.org"
 OFFERED = DirectModel("operator", MODEL_URL, MODEL_KEY)
 NOT_LET_IN = DirectModel("operator", MODEL_URL)
 closed_network = pytest.mark.skipif(isolation() != "bubblewrap", reason="bubblewrap closes a network")
-
-
-@pytest.fixture(scope="module")
-def payload_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_payload(tmp_path_factory.mktemp("stand_in"))
-
-
-@pytest.fixture
-async def rig(tmp_path: Path, payload_package: Path) -> AsyncIterator[Rig]:
-    with running(tmp_path / "daytona", KEY) as simulator:
-        made = Rig(simulator, tmp_path / "home", payload_package)
-        made.do("delays/set", create_s=0.02, build_s=0.05, stop_s=0.02, destroy_s=0.02)
-        yield made
-        for provider in made.providers:
-            await provider.aclose()
 
 
 @pytest.fixture
