@@ -41,6 +41,8 @@ async def record_retry(
         return RetryRefused(RetryRefusal.DONE)
     live = await find_live_spec(session, spec.repo_id, spec.issue_number)
     if live is not None:
+        if live.id == spec_id and live.cancel_asked_at is not None:
+            return RetryRefused(RetryRefusal.ENDING)
         begun = live.id == spec_id and await _retry_round(session, spec, what, now)
         return None if begun else RetryRefused(RetryRefusal.AT_WORK, state=live.state)
     if spec.concluded_at is None:
@@ -64,7 +66,7 @@ async def _retry_round(session: AsyncSession, spec: Spec, what: str | None, now:
     """Work in review: the newest round that failed is to be done again, with all that was said and not followed. False
     when none did.
     """
-    if spec.state is not SpecState.IN_REVIEW or spec.cancel_asked_at is not None:
+    if spec.state is not SpecState.IN_REVIEW:
         return False
     failed = [
         task

@@ -30,7 +30,7 @@ class RetryRefusal(StrEnum):
     AT_WORK = "at_work"
     """This spec, or another one of the same issue, is live."""
     ENDING = "ending"
-    """It has ended, and that is still being told."""
+    """It is being stopped; or it has ended, and that is still being told."""
     DONE = "done"
     LABEL_GONE = "label_gone"
     """It was stopped by removing its label, and would be stopped again at once."""
@@ -164,6 +164,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 NOTHING_TO_STOP = "Nothing to stop. {status}"
+STOPPED_HERE = (
+    "Not tried again: the same comment stops the work. `/agent retry` in another comment takes it up again."
+)
 NOTHING_TO_PAUSE = "Nothing to pause. {status}"
 NOT_PAUSED = "Nothing to resume: it is not paused. {status}"
 SAID_ENOUGH = (

@@ -271,6 +271,28 @@ async def test_retry_after_the_label_was_removed_says_that_it_has_to_be_set_agai
     assert ["Set the label again" in text for text in replies(bench, number)] == [True]
 
 
+async def test_retry_while_the_work_is_being_stopped_takes_it_up_once_it_has_ended(bench: Bench) -> None:
+    number = await start(bench)
+    say(bench, number, "/agent stop")
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.IMPLEMENTING
+    comment = say(bench, number, "/agent retry")
+    await bench.pass_time(60)
+    spec = await bench.spec()
+    assert (spec.state, spec.cancel_asked_at) == (SpecState.IMPLEMENTING, None)
+    assert len(bench.sandboxes.orders) == 2
+    assert reactions(bench, comment) == ["+1"]
+    assert replies(bench, number) == []
+
+
+async def test_retry_beside_a_command_to_stop_is_refused_and_the_stop_counts(bench: Bench) -> None:
+    number = await start(bench)
+    say(bench, number, "/agent stop\n/agent retry")
+    await bench.pass_time(60)
+    assert (await bench.spec()).state is SpecState.CANCELLED
+    assert ["in another comment" in text for text in replies(bench, number)] == [True]
+
+
 @pytest.mark.parametrize(("key", "again"), [("t1", ["T1", "T2", "END"]), ("T2", ["T2", "END"])])
 async def test_retry_of_a_task_does_that_one_again_and_what_depends_on_it(
     bench: Bench, key: str, again: list[str]

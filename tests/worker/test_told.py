@@ -76,6 +76,22 @@ async def test_retry_asked_for_twice_by_a_writer_starts_once(bench: Bench, how: 
     assert newest_check(bench)["conclusion"] == "success"
 
 
+async def test_retry_pressed_before_the_status_comment_tells_the_end_counts_once_it_does(
+    bench: Bench,
+) -> None:
+    await start(bench)
+    bench.github.add_fault(method="PATCH", path=f"{bench.name}/issues/comments/", status=502, times=3)
+    await bench.hand_in(text="half\n", status="failed", reason="model_error", detail="out of credit")
+    await bench.rest()
+    spec = await bench.spec()
+    assert (spec.state, spec.concluded_at) == (SpecState.FAILED, None)
+    bench.github.press_button(newest_check(bench)["id"], "carol", "retry")
+    await hear_suites(bench)
+    await bench.pass_time(120)
+    assert len(bench.sandboxes.orders) == 2
+    assert (await bench.spec()).state is SpecState.IMPLEMENTING
+
+
 @pytest.mark.parametrize("how", ["button", "rerun", "suite"])
 async def test_retry_by_someone_without_write_access_is_refused(bench: Bench, how: str) -> None:
     await fail(bench)

@@ -36,6 +36,7 @@ from app.domain.replies import (
     NOT_PAUSED,
     NOTHING_TO_PAUSE,
     NOTHING_TO_STOP,
+    STOPPED_HERE,
     TOO_MANY,
     Approval,
     Facts,
@@ -71,6 +72,8 @@ class Asked:
     """Answers to commands that there are not, of which people get one an hour."""
     stops: bool = False
     """Among the commands is one to stop: the words beside it wait for a retry."""
+    stopped: bool = False
+    """One of its commands has asked for the end, so that can't be waited for here."""
     by_bot: bool = False
     """A bot speaks: work that failed waits for a person, or the two of them would go round and round."""
 
@@ -138,7 +141,7 @@ async def _stop(asked: Asked, now: bool) -> None:
         asked.replies.append(NOTHING_TO_STOP.format(status=render_status_reply(facts_of(asked.spec))))
         return
     await specs.record_cancel(asked.session, asked.spec.id, "stopped", asked.now)
-    asked.obeyed = True
+    asked.obeyed = asked.stopped = True
     if not now:
         return
     message = NewMessage(MessageType.INTERRUPT.value, INTERRUPT, asked.author_id, author_login=asked.login)
@@ -160,6 +163,9 @@ async def _rest(asked: Asked, command: Pause | Resume) -> None:
 
 
 async def _retry(asked: Asked, what: str | None) -> None:
+    if asked.stopped:
+        asked.replies.append(STOPPED_HERE)
+        return
     refused = await record_retry(asked.session, asked.spec.id, asked.now, what)
     if refused is None:
         asked.obeyed = True

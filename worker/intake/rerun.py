@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import specs
 from app.db.models import Spec
 from app.db.retries import record_retry
+from app.domain.errors import RetryAt
 from app.domain.markers import notice_marker
 from app.domain.notices import NO_RETRY, render_no_retry
-from app.domain.replies import LABEL_GONE
+from app.domain.replies import LABEL_GONE, RetryRefusal
 from app.domain.states import DeliveryState
 from app.domain.triggers import Happening
 from app.domain.view import Outcome
@@ -23,6 +25,7 @@ NOTHING_TO_RETRY = "there is nothing to try again"
 
 
 async def rerun(parts: Parts, happening: Happening, app_id: int) -> Verdict:
+    """Raises RetryAt while the end is still being told: the check run has its button before the rest is written."""
     if happening.check_app_id is not None and happening.check_app_id != app_id:
         return Verdict("retry", "a check run of another App", DeliveryState.IGNORED)
     repo = repo_of(happening)
@@ -38,8 +41,11 @@ async def rerun(parts: Parts, happening: Happening, app_id: int) -> Verdict:
     verdict = Verdict("retry", spec_ids=[spec.id])
 
     async def write(session: AsyncSession) -> None:
-        if await record_retry(session, spec.id, parts.clock()) is None:
+        refused = await record_retry(session, spec.id, parts.clock())
+        if refused is None:
             return
+        if refused.reason is RetryRefusal.ENDING:
+            raise RetryAt("its end is still being told", parts.clock() + timedelta(seconds=1))
         verdict.state, verdict.reason = DeliveryState.IGNORED, NOTHING_TO_RETRY
         key = f"{NO_RETRY}:{spec.id}"
         body = _why_not(spec, key, happening.sender_login)
