@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import shutil
 import tarfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -12,6 +15,7 @@ from sandbox_payload.wire import MAX_ARTIFACT_BYTES
 MAX_UNPACKED_BYTES = 1_000_000_000
 _LARGE_FILE_BYTES = 2_000_000
 _BLOCK_BYTES = 65_536
+_READ_BYTES = 1_000_000
 
 Fingerprint = frozenset[tuple[str, int, int]]
 """Of the session's files: path, size, time of change."""
@@ -22,29 +26,45 @@ class BadTranscript(Exception):
 
 
 def restore_transcript(archive: Path, config: Path) -> None:
-    """Unpacks below `config`/projects: plain files and directories only. Raises BadTranscript."""
-    projects = config / "projects"
-    projects.mkdir(parents=True, exist_ok=True)
-    total = 0
+    """Makes `config`/projects what was packed: plain files and directories only, all of them or none. Raises
+    BadTranscript.
+    """
+    unpacked, projects = config / "unpacked", config / "projects"
+    shutil.rmtree(unpacked, ignore_errors=True)  # of a payload that died here
     try:
-        with tarfile.open(archive, "r:gz") as tar:
-            for member in tar:
-                name = PurePosixPath(member.name)
-                if name.is_absolute() or ".." in name.parts or not name.parts:
-                    raise BadTranscript(f"unsafe name {member.name!r}")
-                if not member.isfile():
-                    continue
-                total += member.size
-                source = tar.extractfile(member)
-                if source is None or total > MAX_UNPACKED_BYTES:
-                    raise BadTranscript("too large")
-                target = projects.joinpath(*name.parts)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("wb") as file:
-                    while chunk := source.read(1_000_000):
-                        file.write(chunk)
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise BadTranscript(str(error)) from error
+        unpacked.mkdir(parents=True)
+        with gzip.open(archive) as file:
+            with tarfile.open(fileobj=file, mode="r:") as tar:
+                _unpack(tar, unpacked)
+            # To the end, where the checksum of all of it stands; a whole archive has only padding left.
+            if len(file.read(tarfile.RECORDSIZE + 1)) > tarfile.RECORDSIZE:
+                raise BadTranscript("more than was packed")
+        shutil.rmtree(projects, ignore_errors=True)
+        unpacked.replace(projects)
+    # A damaged archive can raise any of these from within, a made-up name the last.
+    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as error:
+        raise BadTranscript(str(error)[:300]) from error
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
+
+
+def _unpack(tar: tarfile.TarFile, into: Path) -> None:
+    total = 0
+    for member in tar:
+        name = PurePosixPath(member.name)
+        if name.is_absolute() or ".." in name.parts or not name.parts:
+            raise BadTranscript(f"unsafe name {member.name[:100]!r}")
+        if not member.isfile():
+            continue
+        total += member.size
+        source = tar.extractfile(member)
+        if source is None or total > MAX_UNPACKED_BYTES:
+            raise BadTranscript("too large")
+        target = into.joinpath(*name.parts)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:
+            while chunk := source.read(_READ_BYTES):
+                file.write(chunk)
 
 
 def has_session(config: Path, session_id: str) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,43 @@ def test_when_a_transcript_points_outside_then_it_is_refused(tmp_path: Path, nam
     (tmp_path / "t.tar.gz").write_bytes(buffer.getvalue()[:20])
     with pytest.raises(BadTranscript):
         restore_transcript(tmp_path / "t.tar.gz", tmp_path / "config")
+
+
+def damaged_in_the_middle(archive: bytes) -> bytes:
+    at = len(archive) // 2
+    return archive[:at] + bytes(one ^ 0xFF for one in archive[at : at + 64]) + archive[at + 64 :]
+
+
+def with_a_name_that_no_file_can_have(_archive: bytes) -> bytes:
+    buffer = BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("x")
+        member.size, member.pax_headers = 1, {"path": "a\0b"}
+        tar.addfile(member, BytesIO(b"x"))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damaged_in_the_middle, with_a_name_that_no_file_can_have, lambda archive: archive[: len(archive) // 2],
+        lambda archive: archive[:-8] + b"\0" * 8, lambda _archive: b"", lambda _archive: b"no archive",
+    ],
+)  # fmt: skip
+def test_when_a_transcript_is_damaged_then_it_is_refused_and_leaves_no_half_session(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    project = tmp_path / "one/projects/-work-tree"
+    project.mkdir(parents=True)
+    (project / "s1.jsonl").write_bytes(
+        b"".join(b'{"a": "%s"}\n' % os.urandom(20).hex().encode() for _ in range(9_000))
+    )
+    archive = pack_transcript(tmp_path / "one", tmp_path / "t.tar.gz")
+    assert archive is not None
+    archive.write_bytes(damage(archive.read_bytes()))
+    with pytest.raises(BadTranscript):
+        restore_transcript(archive, tmp_path / "two")
+    assert not has_session(tmp_path / "two", "s1")
 
 
 def result(**fields: Any) -> ResultMessage:
