@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from sandbox_payload.wire import (
     BRIEF_FILE,
+    PROMPT_ANEW_FILE,
     PROMPT_FILE,
     PROTOCOL_VERSION,
     SYSTEM_FILE,
@@ -52,6 +53,8 @@ class BadInputs(Exception):
 class Inputs:
     brief: Brief
     prompt: str
+    prompt_anew: str
+    """To an agent that knows nothing of the session it was to go on with."""
     system_file: Path | None
     transcript: Path | None
     token: str
@@ -86,9 +89,11 @@ def read_inputs(
         raise BadInputs("CALLBACK_URL is not an http(s) address")
     token = _read_text(Path(environ.get("SANDBOX_TOKEN_FILE", ""))).strip()
     system_file, transcript = directory / SYSTEM_FILE, directory / TRANSCRIPT_FILE
+    anew = directory / PROMPT_ANEW_FILE
     return Inputs(
         brief=brief,
         prompt=prompt,
+        prompt_anew=_read_text(anew) if anew.is_file() else prompt,
         system_file=system_file if system_file.is_file() else None,
         transcript=transcript if transcript.is_file() else None,
         token=token,

@@ -32,7 +32,9 @@ class Opening:
 
 
 def open_session(inputs: Inputs, progress: Progress, report: Report) -> Opening:
-    """Puts a transcript in place when one was brought along. A missing one is reported and costs only the memory."""
+    """Puts a transcript in place when one was brought along. A missing one is reported and costs only the memory: the agent is
+    told anew what the work is.
+    """
     config = config_directory(inputs.state)
     config.mkdir(mode=0o700, parents=True, exist_ok=True)
     if progress.session_id is not None and has_session(config, progress.session_id):
@@ -54,4 +56,4 @@ def open_session(inputs: Inputs, progress: Progress, report: Report) -> Opening:
         cost_before_usd = read_cost_before(config, wanted)
         return Opening(wanted, resumes=True, prompt=inputs.prompt, cost_before_usd=cost_before_usd)
     report(EventType.ERROR, {"reason": "session_not_restored", "session_id": wanted, "detail": why})
-    return Opening(str(uuid.uuid4()), resumes=False, prompt=inputs.prompt)
+    return Opening(str(uuid.uuid4()), resumes=False, prompt=inputs.prompt_anew)

@@ -82,3 +82,11 @@ def render_follow_up(view: SpecView) -> str:
         "something since; their words follow as a message of their own. Do what they ask, with as little change as it "
         "takes, or answer them if they ask a question."
     )
+
+
+def render_forgotten(view: SpecView) -> str:
+    """Ends the first message of a sandbox that was to go on with a saved session where there is none."""
+    return (
+        "The session of the earlier work could not be brought along, so you know nothing of it: its commits on the branch "
+        f"show what was done. The issue that it is for:\n\n{frame_issue(view)}"
+    )

@@ -92,6 +92,7 @@ class Sandbox:
     brief: dict[str, Any] = field(default_factory=dict)
     files: dict[str, bytes] | None = None
     prompt: str = "Please do the task."
+    prompt_anew: str | None = None
     transcript: bytes | None = None
     environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
@@ -128,6 +129,8 @@ class Sandbox:
         (inputs / "system.md").write_text("SYSTEM-TEXT-OF-THE-HOST")
         (inputs / "token").write_text(TOKEN + "\n")
         (inputs / "token").chmod(0o600)
+        if self.prompt_anew is not None:
+            (inputs / "prompt-anew.md").write_text(self.prompt_anew)
         if self.transcript is not None:
             (inputs / "transcript.tar.gz").write_bytes(self.transcript)
         (self.folder / "home").mkdir()

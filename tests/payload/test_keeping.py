@@ -64,6 +64,24 @@ def test_when_a_sandbox_vanishes_mid_round_then_another_goes_on_with_its_session
     assert second.changed() == {"b.txt": "A"}
 
 
+def test_when_the_session_that_was_brought_along_is_damaged_then_a_new_one_is_told_what_the_work_is(
+    app: AppStub, sandbox: SandboxMaker
+) -> None:
+    script = {
+        "on_message": [{"match": "for this issue", "steps": [write("a.txt", "1\n"), say("Done anew.")]}]
+    }
+    lost = "5d1f2f1e-8f0c-4f6e-9f39-0d6a0f0c7a11"
+    one = sandbox(
+        script, brief={"resume_session_id": lost}, prompt="Go on.", prompt_anew="Go on for this issue.",
+        transcript=b"damaged",
+    )  # fmt: skip
+    assert one.run() == 0, one.output()
+    assert app.manifest["summary"] == "Done anew."
+    assert app.manifest["session_id"] != lost
+    [error] = app.of("agent.error")
+    assert (error["reason"], error["session_id"]) == ("session_not_restored", lost)
+
+
 def test_when_work_is_kept_mid_round_then_the_agents_repository_stays_as_it_was(
     app: AppStub, sandbox: SandboxMaker
 ) -> None:

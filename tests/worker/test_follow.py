@@ -8,6 +8,7 @@ from datetime import timedelta
 from app.domain.errors import RetryAt
 from app.domain.ports import SandboxOrder, SandboxSight, SandboxStatus
 from app.domain.states import MessageState, SpecState
+from sandbox_payload.wire import PROMPT_ANEW_FILE, PROMPT_FILE
 from tests.worker.bench import Bench
 from tests.worker.planning import brief
 from tests.worker.test_life import start
@@ -46,6 +47,32 @@ async def test_somebody_comments_days_later_then_a_new_sandbox_goes_on_in_the_sa
     assert (await bench.spec()).state is SpecState.IN_REVIEW
     assert bench.github.pulls(bench.name)[0]["head"]["sha"] != head
     assert len(bench.github.pulls(bench.name)) == 1
+
+
+async def test_follow_up_can_tell_an_agent_that_has_lost_its_session_what_the_work_was(bench: Bench) -> None:
+    number = await ready_without_sandbox(bench)
+    bench.github.comment(bench.name, number, "alice", "Please also add a changelog.")
+    await bench.rest()
+    inputs = bench.sandboxes.newest.inputs
+    anew, usual = inputs[PROMPT_ANEW_FILE].decode(), inputs[PROMPT_FILE].decode()
+    assert anew.startswith(usual)
+    issue = f"BEGIN ISSUE {number}\nPlease.\nEND ISSUE {number}"
+    assert (issue in anew, issue in usual) == (True, False)
+
+
+async def test_follow_up_of_work_whose_session_was_never_saved_tells_the_agent_what_the_work_was(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    await bench.hand_in()
+    await bench.rest()
+    bench.sandboxes.end(bench.sandboxes.newest.name, 0)
+    await bench.pass_time(15)
+    bench.github.comment(bench.name, number, "alice", "Please also add a changelog.")
+    await bench.rest()
+    inputs = bench.sandboxes.newest.inputs
+    assert f"BEGIN ISSUE {number}\nPlease.\n" in inputs[PROMPT_FILE].decode()
+    assert PROMPT_ANEW_FILE not in inputs
 
 
 async def test_follow_up_fails_then_the_work_stays_ready_and_it_is_said(bench: Bench) -> None:

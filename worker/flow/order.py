@@ -18,7 +18,14 @@ from app.domain.planning import (
     render_task_prompt,
 )
 from app.domain.ports import SandboxOrder
-from app.domain.prompt import render_conflict, render_continue, render_follow_up, render_prompt, render_system
+from app.domain.prompt import (
+    render_conflict,
+    render_continue,
+    render_follow_up,
+    render_forgotten,
+    render_prompt,
+    render_system,
+)
 from app.domain.spare import SandboxSize
 from app.domain.states import TaskState
 from sandbox_payload import wire
@@ -62,6 +69,7 @@ async def make_order(step: Step, sandbox: Sandbox) -> SandboxOrder:
     }
     if transcript is not None:
         inputs[wire.TRANSCRIPT_FILE] = transcript
+        inputs[wire.PROMPT_ANEW_FILE] = _prompt(step, sandbox, brief, resumed=False).encode()
     environment = {
         "SANDBOX_ID": sandbox.id,
         "SPEC_ID": spec.id,
@@ -144,14 +152,9 @@ def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, *, resumed: bool) -
             step.view, repository, setup=settings.get("setup"), test=settings.get("test"),
             approval=step.approval_required, outputs=brief.outputs,
         )  # fmt: skip
-    if step.task.detail.get("conflict"):
-        return render_conflict(step.view, step.task.title, step.task.detail["conflict"])
-    if step.task.detail.get("goes_on"):
-        return render_continue(step.view)
-    if step.task.detail.get("kind") == FOLLOW_UP:
-        return render_follow_up(step.view)
-    if resumed:
-        return render_continue(step.view)
+    if resumed or step.task.detail.get("kind") == FOLLOW_UP:
+        text = _prompt_going_on(step)
+        return text if resumed else f"{text}\n\n{render_forgotten(step.view)}"
     task = step.task
     if not task.detail:
         return render_prompt(step.view, repository)
@@ -168,6 +171,15 @@ def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, *, resumed: bool) -
         step.view, repository, PlannedTask.of(step.task.detail), step.outputs, done,
         setup=brief.setup_command, test=brief.test_command,
     )  # fmt: skip
+
+
+def _prompt_going_on(step: Step) -> str:
+    detail = step.task.detail
+    if detail.get("conflict"):
+        return render_conflict(step.view, step.task.title, detail["conflict"])
+    if detail.get("kind") == FOLLOW_UP and not detail.get("goes_on"):
+        return render_follow_up(step.view)
+    return render_continue(step.view)
 
 
 async def _saved_session(step: Step, sandbox: Sandbox) -> tuple[str, bytes] | None:
