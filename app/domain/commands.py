@@ -95,7 +95,7 @@ class Comment:
     left_out: int = 0
 
 
-_LINE = re.compile(r"^( {0,3})/agent(?=[ \t]|$)", re.IGNORECASE)
+_LINE = re.compile(r"^( {0,3})/agent(?=\s|$)", re.IGNORECASE)
 _MENTION = re.compile(r"(?<![\w/@.-])@([a-z0-9][a-z0-9-]{0,38}(?:\[bot\])?)", re.IGNORECASE)
 _HASH = re.compile(r"[0-9a-f]{6,64}")
 _HEX = re.compile(r"[0-9a-f]+")
@@ -120,7 +120,7 @@ def parse_comment(body: str) -> Comment:
     marked = list(lines)
     for index in candidates:
         marked[index] = _LINE.sub(lambda found, index=index: f"{found[1]}{_PLACE}{index}{_END}", lines[index])  # type: ignore[misc]
-    seen = _Seen()
+    seen = _Seen(lines)
     seen.read(_markdown.parse("\n".join(marked)))
     found = sorted(candidates.intersection(seen.commands))
     commands = tuple(_command(lines[index]) for index in found[:MAX_COMMANDS])
@@ -133,7 +133,8 @@ def parse_comment(body: str) -> Comment:
 class _Seen:
     """What a walk over the parsed comment found: line numbers of commands, mentions, whether there is own text."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
         self.commands: list[int] = []
         self.mentions: set[str] = set()
         self.own_text = False
@@ -159,7 +160,7 @@ class _Seen:
             elif token.type in {"fence", "code_block"}:
                 self.own_text = self.own_text or not self._quoted
             elif token.type == "inline":
-                self._inline(token, _takes_commands(tokens[at - 1]))
+                self._inline(token, _takes_commands(tokens[at - 1], self._lines[(token.map or (0,))[0]]))
 
     @property
     def _quoted(self) -> bool:
@@ -231,10 +232,13 @@ def _tags(html: str) -> Iterator[tuple[str, bool]]:
                 yield name, bool(found["end"])
 
 
-def _takes_commands(opening: Token) -> bool:
+def _takes_commands(opening: Token, line: str) -> bool:
     """Paragraphs, and those that an underline made into a heading (mail signatures do). The line that follows a list's
-    last item belongs to that item for Markdown, but starts a line for whoever wrote it.
+    last item or a table's last row belongs to that for Markdown, but starts a line for whoever wrote it; one that is
+    meant for a row has a bar. `line`: as written, where what is opened begins.
     """
+    if opening.type == "td_open":
+        return "|" not in line
     return opening.type == "paragraph_open" or (
         opening.type == "heading_open" and opening.markup in {"-", "="}
     )
