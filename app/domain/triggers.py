@@ -329,7 +329,7 @@ def _decide_push(happening: Happening, _labels: LabelNames) -> Intent:
 
 
 def _decide_repository(happening: Happening, _labels: LabelNames) -> Intent:
-    """Names, default branch and visibility are taken from every payload anyway."""
+    """Names, default branch and visibility are looked at with every payload anyway."""
     changes: dict[str | None, RepositoryChanged] = {
         "archived": RepositoryChanged("archived"),
         "unarchived": RepositoryChanged("unarchived"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.db.installations import find_repository
 from app.db.intake import CLAIM
 from app.db.specs import claim_spec, record_fact
 from app.domain.errors import Fenced
@@ -183,3 +184,31 @@ async def test_pull_request_closed_and_opened_again_goes_on_whichever_is_heard_l
     await bench.rest()
     found = await bench.spec()
     assert (found.pull_state, found.cancel_asked_at) == ("open", None)
+
+
+@pytest.mark.parametrize("reused", [False, True])
+async def test_delivery_from_before_a_rename_is_heard_late_then_the_work_goes_on_under_the_new_name(
+    bench: Bench, reused: bool
+) -> None:
+    number = await start(bench)
+    old, owner = bench.name, bench.name.split("/", maxsplit=1)[0]
+    bench.github.comment(bench.name, number, "carol", "Use tabs.")
+    late = bench.new_deliveries()
+    bench.github.rename_repo(old, "alice", "toolbox")
+    bench.name = f"{owner}/toolbox"
+    if reused:
+        bench.github.create_repo(owner, old.split("/")[1], {"README.md": "x"}, private=False, by="alice")
+    bench.github.comment(bench.name, number, "carol", "Use spaces.")
+    await bench.receive(bench.new_deliveries())
+    await bench.take_in()
+    await bench.receive(late)
+    await bench.rest()
+    async with bench.db.read() as session:
+        known = await find_repository(session, bench.repo_id)
+    assert known is not None
+    assert known.name == "toolbox"
+    assert [one.content for one in await bench.messages()] == ["Use spaces.", "Use tabs."]
+    assert {one.state for one in await bench.deliveries()} <= {DeliveryState.HANDLED, DeliveryState.IGNORED}
+    await bench.hand_in()
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.IN_REVIEW

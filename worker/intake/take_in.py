@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import structlog
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import installations
 from app.db.intake import claim_delivery, defer_delivery, settle_delivery
@@ -43,6 +42,7 @@ from worker.intake.addressed import repo_of
 from worker.intake.approve import approve
 from worker.intake.ci import note_checks
 from worker.intake.comments import hear
+from worker.intake.names import Names, find_names, under_names
 from worker.intake.permission import Permissions
 from worker.intake.rerun import rerun
 from worker.intake.review import hear_review
@@ -87,10 +87,13 @@ class Intake:
         parsed = parse_delivery(delivery.event, delivery.body)
         if isinstance(parsed, Unreadable):
             verdict = Verdict("ignored", parsed.reason, DeliveryState.IGNORED)
-            return await self._settle(delivery, Happening(delivery.event, None), verdict)
+            return await self._settle(delivery, Happening(delivery.event, None), None, verdict)
         happening = to_happening(parsed, delivery.headers)
+        names = await find_names(self._parts, happening)
+        if names is not None:
+            happening = under_names(happening, names)
         verdict = await self._decide(happening)
-        return await self._settle(delivery, happening, verdict)
+        return await self._settle(delivery, happening, names, verdict)
 
     async def _decide(self, happening: Happening) -> Verdict:
         identity = await self._parts.identity()
@@ -138,11 +141,14 @@ class Intake:
 
     # ------------------------------------------------------------ settling
 
-    async def _settle(self, delivery: Delivery, happening: Happening, verdict: Verdict) -> Verdict | None:
+    async def _settle(
+        self, delivery: Delivery, happening: Happening, names: Names | None, verdict: Verdict
+    ) -> Verdict | None:
         """Everything the delivery asked for and the note that it is handled, in one commit."""
         crashpoint("intake.before")
         async with self._parts.db.write() as session:
-            await self._record_names(session, happening)
+            if names is not None:
+                await installations.record_repository(session, names.values, self._parts.clock())
             for write in verdict.writes:
                 await write(session)
             mine = await settle_delivery(
@@ -163,22 +169,6 @@ class Intake:
             repo_id=happening.repo.repo_id if happening.repo else None, issue=happening.issue_number,
         )  # fmt: skip
         return verdict
-
-    async def _record_names(self, session: AsyncSession, happening: Happening) -> None:
-        """Owner and name are labels that change: every payload brings the newest."""
-        repo = happening.repo
-        if repo is None or happening.installation_id is None or not repo.owner:
-            return
-        values = {
-            "id": repo.repo_id,
-            "installation_id": happening.installation_id,
-            "owner": repo.owner,
-            "name": repo.name,
-            "private": repo.private,
-        }
-        if repo.default_branch:
-            values["default_branch"] = repo.default_branch
-        await installations.record_repository(session, values, self._parts.clock())
 
     async def _defer(self, delivery: Delivery, at: datetime, reason: str) -> None:
         async with self._parts.db.write() as session:
