@@ -182,7 +182,8 @@ def kill(pid: int) -> None:
         return
 
 
-def until(condition: Any, problem: str, within_s: float = 30.0) -> None:
+def until(condition: Any, problem: str, within_s: float = 120.0) -> None:
+    """A busy machine may take long; what never comes is told in the end."""
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, problem
