@@ -152,11 +152,13 @@ def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, *, resumed: bool) -
             step.view, repository, setup=settings.get("setup"), test=settings.get("test"),
             approval=step.approval_required, outputs=brief.outputs,
         )  # fmt: skip
-    if resumed or step.task.detail.get("kind") == FOLLOW_UP:
+    # A conflict is one of the work that stands, whoever solves it; quick work has no planned task that could be shown.
+    goes_on = step.task.detail.get("kind") == FOLLOW_UP or bool(step.task.detail.get("conflict"))
+    if resumed or goes_on:
         text = _prompt_going_on(step)
         return text if resumed else f"{text}\n\n{render_forgotten(step.view)}"
     task = step.task
-    if not task.detail:
+    if "id" not in task.detail:
         return render_prompt(step.view, repository)
     done = [
         (task.key, task.title, task.summary or "")
