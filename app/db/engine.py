@@ -19,6 +19,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session as PlainSession
 
+from app.db.postgres import create_postgres_engine
 from app.db.sqlite import SqliteConnection
 
 __all__ = ["Database", "PlainSession"]
@@ -39,7 +40,10 @@ class Database:
         self.url = url
         self.dialect = make_url(url).get_backend_name()
         self.engine = engine or _create_engine(url)
-        self._reading = self.engine.execution_options(**{_READ_ONLY: True})  # the same connections
+        options: dict[str, Any] = {_READ_ONLY: True}
+        if self.dialect != "sqlite":
+            options["isolation_level"] = "REPEATABLE READ"  # each statement of its default sees what is new
+        self._reading = self.engine.execution_options(**options)  # the same connections
         self._writer = asyncio.Lock()
 
     @asynccontextmanager
@@ -137,24 +141,7 @@ def _create_engine(url: str) -> AsyncEngine:
         )
         _listening(engine.sync_engine, _begin_later)
         return engine
-    return create_async_engine(
-        url,
-        pool_size=8,
-        max_overflow=8,
-        pool_use_lifo=True,  # few connections that know our statements, instead of all that forget them
-        pool_pre_ping=True,
-        pool_timeout=2,
-        connect_args={
-            "timeout": 2,
-            "prepared_statement_cache_size": 500,  # the default of 100 is less than we have
-            "command_timeout": 30,
-            "server_settings": {
-                "statement_timeout": "30000",
-                "lock_timeout": "5000",
-                "application_name": "issuewright",
-            },
-        },
-    )
+    return create_postgres_engine(url)
 
 
 def _listening(engine: Engine, begin: Callable[[Any], None]) -> Engine:

@@ -49,6 +49,31 @@ async def test_reader_is_not_held_up_by_an_open_write(db: Database) -> None:
     assert (await get_spec(db, spec_id)).title == "New"
 
 
+async def test_reader_sees_one_moment_whatever_is_written_meanwhile(db: Database) -> None:
+    spec_id = await add_spec(db)
+    query = select(Spec.title).where(Spec.id == spec_id)
+    async with db.read() as session:
+        assert await session.scalar(query) == "Count the ways"
+        await set_spec(db, spec_id, title="New")
+        assert await session.scalar(query) == "Count the ways"
+    assert (await get_spec(db, spec_id)).title == "New"
+
+
+async def test_connections_that_the_server_has_closed_are_replaced_unnoticed(db: Database) -> None:
+    """Those in use a moment ago as well as those that lay idle. SQLite has none."""
+    if db.dialect == "sqlite":
+        await db.ping()
+        return
+    await asyncio.gather(*(db.ping() for _ in range(4)))
+    mine = "from pg_stat_activity where datname = current_database() and pid != pg_backend_pid()"
+    other = Database(db.url)
+    async with other.read() as session:
+        assert await session.scalar(text(f"select count(pg_terminate_backend(pid, 5000)) {mine}"))
+    for _ in range(4):
+        assert await db.ping()
+    await other.aclose()
+
+
 async def test_rows_beyond_the_first_page_come_in_full_in_a_list_in_a_stream_and_from_a_change(
     db: Database,
 ) -> None:
