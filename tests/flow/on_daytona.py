@@ -12,7 +12,6 @@ ON_DAYTONA = (
     "test_conversation.py",
     "test_daytona.py",
     "test_daytona_relay.py",
-    "test_daytona_relay.py",
     "test_happy_path.py::test_labeled_issue_becomes_a_ready_pull_request_and_a_merge_completes_it",
     "test_interference.py::test_label_off_issue_closed_or_app_removed_ends_the_run",
     "test_kills.py",
