@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import redis
@@ -96,7 +96,8 @@ def kill_part(world: World, part: str) -> None:
     """web, worker or redis; the Redis comes back empty."""
     pid = world.children().get(part)
     if pid is not None:  # None: dead of the blow before, and not back yet
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # noticed by nobody so far
+            os.kill(pid, signal.SIGKILL)
 
 
 def sandbox_process(world: World, part: str) -> int | None:

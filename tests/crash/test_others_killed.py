@@ -62,7 +62,7 @@ def test_process_of_a_sandbox_killed_while_the_worker_stands_at_a_point(
     restart(world, armed(points, "stop"))
     kit = world.repository()
     script = f"crash-{part}"
-    world.script(script, [bash("sleep 2; echo more >> README.md"), {"text": "Done."}])
+    world.script(script, [bash("echo more >> README.md", gate=script), {"text": "Done."}])
     number = kit.start(script)
     for point in points:
         pid = stands_still(world, point)
@@ -70,6 +70,7 @@ def test_process_of_a_sandbox_killed_while_the_worker_stands_at_a_point(
             kill_in_sandbox(world, part)
         finally:
             go_on(pid)
+    world.open_gate(script)
     settled_s = settle(world, kit)
     assert_one_of_each(kit, number, merged_work=part != "agent")
     if part == "agent":

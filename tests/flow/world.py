@@ -30,7 +30,7 @@ from tests.servers import DatabaseLook
 
 Found = TypeVar("Found")
 
-PATIENCE_S = 100.0
+PATIENCE_S = 200.0
 _APP_MANIFEST = Path(__file__).resolve().parents[2] / "app.yml"
 PEOPLE = ("alice", "carol", "dave", "bob")
 """Of every repository: alice is admin, carol and dave write, bob reads."""

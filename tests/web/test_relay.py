@@ -28,7 +28,7 @@ from worker.supervise.app_door import AppDoor
 from worker.supervise.carrier import Carrier
 from worker.supervise.relay import HOLD, Relays
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @dataclass
