@@ -6,9 +6,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db import installations
 from app.db.effects import record_effect
+from app.db.lifecycle import record_installation_of
 from app.db.specs import list_live_of, record_access_back
+from app.domain.errors import Denied, Gone
 from app.domain.ids import InstallationId
 from app.domain.ports import Repository
+from app.domain.states import DeliveryState
 from app.domain.triggers import Forget, Happening
 from worker.parts import Parts
 from worker.verdict import Verdict, cancel_specs
@@ -49,6 +52,8 @@ async def _record_repository(
         "private": repo.private,
     }
     await installations.record_repository(session, values, now)
+    # Installed anew, it has another number: what is owed is told, and what is tried again is done, through that one.
+    await record_installation_of(session, repo.repo_id, installation_id, now)
     if not repo.archived:
         key = f"labels:{repo.repo_id}:{now.isoformat(timespec='minutes')}"
         effect = await record_effect(
@@ -59,9 +64,13 @@ async def _record_repository(
 
 
 async def forget(parts: Parts, happening: Happening, intent: Forget) -> Verdict:
-    """Access is gone: every spec there ends."""
-    installation_id = happening.installation_id or 0
-    removed = happening.repositories_removed
+    """Access is gone: every spec there ends. Unless it is back by now: deliveries come late and in any order."""
+    installation_id = InstallationId(happening.installation_id or 0)
+    # The number of one that was deleted never comes back.
+    reached = None if intent.state == "deleted" else await _fetch_reached(parts, installation_id)
+    removed = [repo_id for repo_id in happening.repositories_removed if repo_id not in (reached or ())]
+    if reached is not None and (intent.state == "suspended" or not removed):
+        return Verdict("forget", "the installation's live state says otherwise", DeliveryState.IGNORED)
     async with parts.db.read() as session:
         if intent.state == "removed":
             live = await list_live_of(session, repo_ids=removed)
@@ -79,3 +88,14 @@ async def forget(parts: Parts, happening: Happening, intent: Forget) -> Verdict:
 
     verdict.writes.append(write)
     return verdict
+
+
+async def _fetch_reached(parts: Parts, installation_id: InstallationId) -> frozenset[int] | None:
+    """The repositories that it reaches now, by number; None when it is suspended or gone."""
+    try:
+        listed = await parts.github.fetch_installation_repositories(installation_id)
+    except (Gone, Denied) as refused:
+        if isinstance(refused, Denied) and refused.reason == "credentials":
+            raise
+        return None
+    return frozenset(int(repo.repo_id) for repo in listed)

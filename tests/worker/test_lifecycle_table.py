@@ -281,6 +281,11 @@ async def _in_turn(bench: Bench, first: Callable[[], Any], second: Callable[[], 
     second()
 
 
+def _install(bench: Bench) -> None:
+    owner = bench.name.split("/", maxsplit=1)[0]
+    bench.installation_id = int(bench.github.install(bench.app_id, owner, by="alice")["id"])
+
+
 def _archive(bench: Bench, archived: bool) -> Any:
     return bench.github.archive_repo(bench.name, "alice", archived=archived)
 
@@ -302,6 +307,9 @@ WHOLE: dict[str, Callable[[Bench], Any]] = {
         lambda: b.github.unsuspend(b.installation_id, "alice"),
     ),
     "uninstalled": lambda b: b.github.uninstall(b.installation_id, "alice"),
+    "uninstalled and installed again": lambda b: _in_turn(
+        b, lambda: b.github.uninstall(b.installation_id, "alice"), lambda: _install(b)
+    ),
     "permissions lowered": lambda b: b.github.accept_permissions(
         b.installation_id, "alice", {**PERMISSIONS, "checks": "read"}
     ),

@@ -1,0 +1,83 @@
+"""Access is taken away and given back: in whatever order that is heard of, what holds now decides."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from app.domain.states import SpecState
+from tests.worker.bench import Bench
+from tests.worker.lifecycle import Case, make, row_of
+from tests.worker.test_comments import say
+from tests.worker.test_life import start
+from tests.worker.test_lifecycle_table import know_repository, listen_to_everything
+
+ABOUT_ACCESS = ("installation", "installation_repositories")
+
+
+def told_of_access(bench: Bench) -> list[dict[str, Any]]:
+    """What GitHub told of the installation since the last call, oldest first."""
+    found = [one for event in ABOUT_ACCESS for one in bench.github.deliveries(event) if is_new(bench, one)]
+    bench.seen |= {one["guid"] for one in found}
+    return sorted(found, key=lambda one: one["id"])
+
+
+def is_new(bench: Bench, delivery: dict[str, Any]) -> bool:
+    mine = delivery["payload"]["installation"]["id"] == bench.installation_id
+    return mine and delivery["guid"] not in bench.seen
+
+
+async def working(bench: Bench) -> Case:
+    listen_to_everything(bench)
+    await know_repository(bench)
+    case = await make(bench, SpecState.IMPLEMENTING, pull=True)
+    await bench.rest(listen=False)
+    told_of_access(bench)
+    return case
+
+
+def suspend_and_back(bench: Bench) -> None:
+    bench.github.suspend(bench.installation_id, "alice")
+    bench.github.unsuspend(bench.installation_id, "alice")
+
+
+def take_out_and_put_back(bench: Bench) -> None:
+    bench.github.remove_from_installation(bench.installation_id, "alice", [bench.name])
+    bench.github.add_to_installation(bench.installation_id, "alice", [bench.name])
+
+
+@pytest.mark.parametrize("happen", [suspend_and_back, take_out_and_put_back])
+async def test_access_gone_and_back_before_it_is_heard_of_then_the_work_goes_on_in_every_order(
+    bench: Bench, happen: Any
+) -> None:
+    case = await working(bench)
+    happen(bench)
+    told = told_of_access(bench)
+    assert len(told) == 2
+    for turn, order in enumerate(itertools.permutations(told)):
+        await bench.receive(order, f"-{turn}")
+        await bench.receive(order, f"-{turn}-again")
+        await bench.rest(listen=False)
+    spec = await row_of(bench, case)
+    assert (spec.state, spec.cancel_reason) == (SpecState.IMPLEMENTING, None)
+
+
+async def test_uninstalled_and_installed_again_then_what_was_owed_is_told_and_a_retry_works(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    bench.github.uninstall(bench.installation_id, "alice")
+    await bench.receive(told_of_access(bench))
+    await bench.pass_time(5)
+    assert (await bench.spec()).state is SpecState.CANCELLED
+    owner = bench.name.split("/", maxsplit=1)[0]
+    bench.installation_id = int(bench.github.install(bench.app_id, owner, by="alice")["id"])
+    await bench.receive(told_of_access(bench))
+    await bench.pass_time(10)
+    assert "no longer has access" in bench.status(number)
+    say(bench, number, "/agent retry")
+    await bench.pass_time(30)
+    assert (await bench.spec()).state is SpecState.IMPLEMENTING
+    assert len(bench.sandboxes.orders) == 2
