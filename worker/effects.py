@@ -105,8 +105,12 @@ class Effects:
             repository = await find_repository(session, effect.repo_id)
         if repository is None:
             raise Gone("the repository is not known any more")
+        # Through the installation that has it now: between owing and doing it may have got another owner.
         repo = RepoRef(
-            InstallationId(effect.installation_id), RepoId(repository.id), repository.owner, repository.name
+            InstallationId(repository.installation_id),
+            RepoId(repository.id),
+            repository.owner,
+            repository.name,
         )
         payload = effect.payload
         if effect.kind == "labels":

@@ -10,7 +10,7 @@ import pytest
 from app.domain.states import SpecState
 from tests.worker.bench import Bench
 from tests.worker.lifecycle import Case, make, row_of
-from tests.worker.test_comments import say
+from tests.worker.test_comments import replies, say
 from tests.worker.test_life import start
 from tests.worker.test_lifecycle_table import know_repository, listen_to_everything
 
@@ -81,3 +81,23 @@ async def test_uninstalled_and_installed_again_then_what_was_owed_is_told_and_a_
     await bench.pass_time(30)
     assert (await bench.spec()).state is SpecState.IMPLEMENTING
     assert len(bench.sandboxes.orders) == 2
+
+
+async def test_repository_gets_another_owner_before_an_answer_is_written_then_it_is_written_there(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    listen_to_everything(bench)
+    bench.new_deliveries()
+    say(bench, number, "/agent status")
+    await bench.receive(bench.new_deliveries())
+    await bench.take_in()
+    owner = f"{bench.name.split('/', maxsplit=1)[0]}-new"
+    bench.github.create_org(owner, ["alice"])
+    bench.github.install(bench.app_id, owner, by="alice")
+    bench.github.transfer_repo(bench.name, "alice", owner)
+    bench.name = f"{owner}/kit"
+    await bench.receive(bench.new_deliveries())
+    await bench.take_in()
+    await bench.rest()
+    assert len(replies(bench, number)) == 1
