@@ -66,6 +66,7 @@ WHOLE = (
     "tests/web/test_relay.py",
     "tests/worker/test_access.py",
     "tests/worker/test_canaries.py",
+    "tests/worker/test_cancelled.py",
     "tests/worker/test_ci.py",
     "tests/worker/test_clocks.py",
     "tests/worker/test_commands.py",

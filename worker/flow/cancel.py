@@ -89,13 +89,20 @@ async def _ended(step: Step, sandbox: Sandbox) -> bool:
     await _save_work(step, sandbox)
     async with step.saving() as session:
         await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now, reason="cancelled")
-        uncollected = sandbox.manifest_round > sandbox.collected_round
-        if step.spec.state is SpecState.IN_REVIEW and sandbox.task_id is not None and uncollected:
-            await record_round_to_go_on(step, session)  # wrapped up, and perhaps half done
+        if is_in_round(step, sandbox) or _has_uncollected_round(step, sandbox):
+            await record_round_to_go_on(
+                step, session
+            )  # also of one that died in it before it was asked to stop
         if step.spec.cancel_asked_at is not None:
             await withdraw_wrap_up(session, wrap_up_id(sandbox.id, step.spec.cancel_asked_at))
     sandbox.state = SandboxState.COMPLETED
     return True
+
+
+def _has_uncollected_round(step: Step, sandbox: Sandbox) -> bool:
+    """Wrapped up, and perhaps half done."""
+    in_review = step.spec.state is SpecState.IN_REVIEW and sandbox.task_id is not None
+    return in_review and sandbox.manifest_round > sandbox.collected_round
 
 
 async def _save_work(step: Step, sandbox: Sandbox) -> None:
