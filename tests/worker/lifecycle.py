@@ -36,6 +36,10 @@ class Case:
     branch: str = ""
     head: str = ""
     sandbox: str | None = None
+    boxes: int = 0
+    """How many sandboxes it has."""
+    like: SpecState | None = None
+    """Whose rows hold for it, where that is not its own state."""
     said: list[str] = field(default_factory=list)
     checks: dict[str, str | None] = field(default_factory=dict)
 
@@ -70,10 +74,7 @@ async def make(bench: Bench, state: SpecState, *, pull: bool) -> Case:
         if state is S.AWAITING_APPROVAL:
             await _plan(session, case.spec_id, now)
         if state in {S.PLANNING, S.IMPLEMENTING}:
-            case.sandbox = f"iw-test-{state.value}-{number}"
-            session.add(_sandbox(bench, case, task))
-    if case.sandbox is not None:
-        bench.sandboxes.sights[case.sandbox] = SandboxSight(case.sandbox, SandboxStatus.RUNNING)
+            session.add(add_sandbox(bench, case, task))
     return case
 
 
@@ -98,13 +99,16 @@ def _on_github(bench: Bench, case: Case) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _sandbox(bench: Bench, case: Case, task: Task | None) -> Sandbox:
-    now = bench.clock()
+def add_sandbox(bench: Bench, case: Case, task: Task | None, activity: str | None = None) -> Sandbox:
+    """One more, running at the provider; the caller adds its row."""
+    now, name = bench.clock(), f"iw-test-{case.number}-{case.boxes}"
+    case.boxes += 1
+    bench.sandboxes.sights[name] = SandboxSight(name, SandboxStatus.RUNNING)
     return Sandbox(
         id=new_sandbox_id(), spec_id=case.spec_id, task_id=task.id if task else None, attempt=1,
-        state=SandboxState.RUNNING, provider="process", provider_name=case.sandbox or "", host_id="host",
-        token_hash=f"{case.number}", start_sha=case.head, budget_usd=10.0, created_at=now, started_at=now,
-        updated_at=now, last_heartbeat_at=now, deadline_at=now + timedelta(hours=2),
+        state=SandboxState.RUNNING, provider="process", provider_name=name, host_id="host", token_hash=name,
+        start_sha=case.head, budget_usd=10.0, created_at=now, started_at=now, updated_at=now, last_heartbeat_at=now,
+        deadline_at=now + timedelta(hours=2), activity=activity,
     )  # fmt: skip
 
 

@@ -110,15 +110,17 @@ def listen_to_everything(bench: Bench) -> None:
     bench.github.accept_permissions(bench.installation_id, "alice", PERMISSIONS)
 
 
-async def hear(bench: Bench) -> None:
-    """What GitHub sent about the repository and the installation, each of it twice; then what follows, in its time."""
+async def hear(bench: Bench, *, backwards: bool = False) -> None:
+    """What GitHub sent about the repository and the installation, each of it twice, and the second time the other way
+    round; `backwards`: the newest first. Then what follows, in its time.
+    """
     found = [one for one in bench.new_deliveries() if one["event"] != "check_suite"]
     for event in ("installation", "installation_repositories"):
         about = bench.github.deliveries(event, installation_id=bench.installation_id)
         found += [one for one in about if one["guid"] not in bench.seen]
     bench.seen |= {one["guid"] for one in found}
-    await bench.receive(found)
-    await bench.receive(found, suffix="-again")
+    await bench.receive(found[::-1] if backwards else found)
+    await bench.receive(found if backwards else found[::-1], suffix="-again")
     await bench.rest(listen=False)
     for _ in range(4):
         bench.clock.add(3)
@@ -178,7 +180,7 @@ async def _compare(bench: Bench, row: Row, case: Case) -> dict[str, str]:
     if spec.state not in SPEC_LIVE and spec.concluded_at is None:
         wrong["spec"] = "not concluded"
     boxes = await live_boxes(bench, case)
-    if (row.sandbox == "removed" and boxes) or (row.sandbox == "stays" and case.sandbox and boxes != 1):
+    if boxes != (case.boxes if row.sandbox == "stays" else 0):
         wrong["sandbox"] = f"{boxes} there"
     if row.status == "owed":
         if spec.status_untold is None:
@@ -205,7 +207,7 @@ def _compare_checks(row: Row, case: Case, head: str, found: dict[str, str | None
     if row.check == "stays":
         return {} if found == case.checks else {"check": f"{case.checks} became {found}"}
     if row.check == "follows":
-        wanted = "success" if case.state is SpecState.IN_REVIEW else None
+        wanted = "success" if (case.like or case.state) is SpecState.IN_REVIEW else None
         right = head != case.head and head in found and found[head] == wanted
     else:
         right = found.get(head) == row.check
