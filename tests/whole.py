@@ -76,6 +76,7 @@ WHOLE = (
     "tests/worker/test_cut.py",
     "tests/worker/test_damaged.py",
     "tests/worker/test_facts.py",
+    "tests/worker/test_follow_sessions.py",
     "tests/worker/test_guardian.py",
     "tests/worker/test_labels.py",
     "tests/worker/test_life.py",

@@ -110,6 +110,23 @@ def test_when_a_transcript_travels_then_it_arrives_whole(tmp_path: Path) -> None
     assert (tmp_path / "two/projects/-work-tree/s1/tool-results/big.txt").read_text() == "big"
 
 
+def test_when_a_session_is_too_large_to_hand_over_then_it_goes_without_its_largest_files_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "one/projects/-work-tree"
+    (project / "s1/tool-results").mkdir(parents=True)
+    (project / "s1.jsonl").write_bytes(os.urandom(20_000))
+    (project / "s1/tool-results/big.txt").write_bytes(os.urandom(3_000_000))
+    monkeypatch.setattr("sandbox_payload.transcript.MAX_ARTIFACT_BYTES", 1_000_000)
+    archive = pack_transcript(tmp_path / "one", tmp_path / "t.tar.gz")
+    assert archive is not None
+    restore_transcript(archive, tmp_path / "two")
+    assert has_session(tmp_path / "two", "s1")
+    assert not (tmp_path / "two/projects/-work-tree/s1/tool-results/big.txt").exists()
+    monkeypatch.setattr("sandbox_payload.transcript.MAX_ARTIFACT_BYTES", 10_000)
+    assert pack_transcript(tmp_path / "one", tmp_path / "t.tar.gz") is None
+
+
 @pytest.mark.parametrize("name", ["../out.txt", "/abs.txt", "a/../../out.txt"])
 def test_when_a_transcript_points_outside_then_it_is_refused(tmp_path: Path, name: str) -> None:
     buffer = BytesIO()
