@@ -80,6 +80,7 @@ WHOLE = (
     "tests/worker/test_guardian.py",
     "tests/worker/test_labels.py",
     "tests/worker/test_life.py",
+    "tests/worker/test_lifecycle_shuffled.py",
     "tests/worker/test_lifecycle_table.py",
     "tests/worker/test_lifecycle_within.py",
     "tests/worker/test_merge_orders.py",
