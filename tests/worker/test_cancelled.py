@@ -196,3 +196,22 @@ async def test_provider_is_away_then_the_end_waits_for_it_and_nothing_stays_behi
     assert (await bench.spec()).failures == 0
     bench.sandboxes.fetch_sight = fetch_sight  # type: ignore[method-assign]
     await cancelled(bench, 150)
+
+
+async def test_branch_is_deleted_then_it_stays_so_and_what_the_agent_had_is_kept_and_said(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    name = bench.sandboxes.newest.name
+    await keep(bench, name, "first.txt")
+    bench.sandboxes.lose(name)
+    await bench.pass_time(30)  # what it had is on the branch
+    name = bench.sandboxes.newest.name
+    await works(bench, name)
+    await keep(bench, name, "second.txt")
+    bench.github.delete_branch(bench.name, "alice", bench.github.pulls(bench.name)[0]["head"]["ref"])
+    await bench.rest()
+    await cancelled(bench, WRAP_UP_S + 10)
+    assert bench.branches() == {"main"}
+    assert "specs bundle" in bench.status(number)
+    assert "is on the branch" not in bench.status(number)

@@ -16,6 +16,7 @@ from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName
+from worker.flow.adopt import find_head
 from worker.flow.cut_round import is_in_round, record_round_to_go_on
 from worker.flow.left import is_handed_in
 from worker.flow.let_go import fetch_sight
@@ -42,7 +43,7 @@ async def run(step: Step) -> datetime:
         return step.later(0.5)
     reason = spec.cancel_reason or ""
     detail = CANCEL_TEXTS.get(reason, reason)
-    if spec.head_sha != spec.start_sha:
+    if await _is_on_the_branch(step):
         detail += " What the agent had committed by then is on the branch."
     return await step.end(SpecState.CANCELLED, Outcome.CANCELLED, detail)
 
@@ -57,6 +58,18 @@ async def _merged(step: Step) -> bool:
         return (await step.parts.github.fetch_pull(step.repo, step.spec.pull_number)).merged
     except (Gone, Denied):
         return False
+
+
+async def _is_on_the_branch(step: Step) -> bool:
+    """Whether work was pushed and its branch is there: people delete branches too. As we left it where nobody can look."""
+    if step.spec.branch is None or step.spec.head_sha == step.spec.start_sha:
+        return False
+    try:
+        return await find_head(step) is not None
+    except (Gone, Denied) as refused:
+        if isinstance(refused, Denied) and refused.reason == "credentials":
+            raise
+        return True
 
 
 async def _ended(step: Step, sandbox: Sandbox) -> bool:
