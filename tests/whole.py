@@ -94,6 +94,7 @@ WHOLE = (
     "tests/worker/test_planning.py",
     "tests/worker/test_relayed.py",
     "tests/worker/test_restored.py",
+    "tests/worker/test_retry_anew.py",
     "tests/worker/test_retry_round.py",
     "tests/worker/test_reviews.py",
     "tests/worker/test_reviews_altered.py",

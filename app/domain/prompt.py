@@ -63,6 +63,16 @@ def render_continue(view: SpecView) -> str:
     )
 
 
+def render_anew(view: SpecView, title: str) -> str:
+    """The first message of a sandbox that goes on with a session whose work is on a branch that people gave up."""
+    return (
+        "The pull request of your earlier work was closed, or its branch deleted, and somebody asked for the work to be "
+        f"done again. This is a new sandbox on a new branch, {view.branch or ''}: nothing of what you did for this task is "
+        "in it. Look at its state with git and think of what may have been wrong with the first try, then do the task "
+        f"again: {sanitize_line(title, 300)}"
+    )
+
+
 def render_conflict(view: SpecView, title: str, paths: Sequence[str]) -> str:
     """The first message of a sandbox that goes on with a session whose result could not be merged."""
     named = "\n".join(f"- {sanitize_line(path, 200)}" for path in paths)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
+from app.db.tasks import record_anew
 from app.domain.errors import Denied, Gone, Refused
 from app.domain.gitflow import base_candidates, branch_kind
 from app.domain.ids import IssueNumber, UserId
@@ -17,6 +18,7 @@ from app.domain.view import Outcome
 from worker.flow.adopt import take_up_head
 from worker.flow.model_key import has_model_key, no_model_key
 from worker.flow.repo_settings import take_settings
+from worker.flow.rounds import count_later_rounds
 from worker.step import Step
 
 _OF_A_BRANCH = (
@@ -50,14 +52,24 @@ async def run(step: Step) -> datetime:
     if base is None:
         names = ", ".join(f"`{name}`" for name in _candidates(step, repository))
         return await step.end(SpecState.FAILED, Outcome.FAILED, NO_BASE.format(names=names))
+    return await _let_begin(step, repository, base)
+
+
+async def _let_begin(step: Step, repository: Repository, base: Branch) -> datetime:
+    """On the branch that there is, or anew on one that is to be made."""
+    spec = step.spec
     kept = await _branch_still_there(step)
-    values: dict[str, object] = {}
+    anew = not kept and spec.branch is not None
+    values: dict[str, object] = {"rounds_before": count_later_rounds(step)} if anew else {}
     if not kept:
         # A branch of its own, and so a pull request of its own: the old one belongs to the old branch.
-        values = dict.fromkeys(_OF_A_BRANCH) | {"branch_attempts": 0}
+        values |= dict.fromkeys(_OF_A_BRANCH) | {"branch_attempts": 0}
     if spec.base_branch is None or not kept:
         values |= {"base_branch": base.name, "base_sha": base.sha}
-    await step.save(state=_next_state(step), default_branch=repository.default_branch, **values)
+    state = _next_state(step)
+    async with step.saving(state=state, default_branch=repository.default_branch, **values) as session:
+        if anew:
+            await record_anew(session, spec.id, step.now())
     return step.again()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from dataclasses import dataclass
+from datetime import datetime
 
 from app.db.models import Sandbox
 from app.db.sandboxes import find_last_transcript, find_latest_transcript, get_artifact_bytes, set_sandbox
@@ -19,6 +21,7 @@ from app.domain.planning import (
 )
 from app.domain.ports import SandboxOrder
 from app.domain.prompt import (
+    render_anew,
     render_conflict,
     render_continue,
     render_follow_up,
@@ -38,6 +41,15 @@ from worker.parts import Limits
 from worker.step import Step
 
 DEADLINE_MARGIN_S = 300
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A saved session that a sandbox goes on with; `begun_at`: when the sandbox was made that it is from."""
+
+    session_id: str
+    transcript: bytes
+    begun_at: datetime
 
 
 def sandbox_token(key: bytes, sandbox_id: str) -> str:
@@ -60,16 +72,16 @@ async def make_order(step: Step, sandbox: Sandbox) -> SandboxOrder:
     """The same order each time it is made for the same sandbox."""
     spec, limits, settings = step.spec, step.parts.limits, step.settings
     resumed = await _saved_session(step, sandbox)
-    session_id, transcript = resumed if resumed is not None else (None, None)
+    session_id, transcript = (resumed.session_id, resumed.transcript) if resumed is not None else (None, None)
     brief = await _brief(step, sandbox, session_id)
     inputs = {
         wire.SYSTEM_FILE: (render_planning_system() if sandbox.task_id is None else render_system()).encode(),
-        wire.PROMPT_FILE: _prompt(step, sandbox, brief, resumed=resumed is not None).encode(),
+        wire.PROMPT_FILE: _prompt(step, sandbox, brief, resumed).encode(),
         wire.BRIEF_FILE: brief.model_dump_json().encode(),
     }
     if transcript is not None:
         inputs[wire.TRANSCRIPT_FILE] = transcript
-        inputs[wire.PROMPT_ANEW_FILE] = _prompt(step, sandbox, brief, resumed=False).encode()
+        inputs[wire.PROMPT_ANEW_FILE] = _prompt(step, sandbox, brief, None).encode()
     environment = {
         "SANDBOX_ID": sandbox.id,
         "SPEC_ID": spec.id,
@@ -142,7 +154,7 @@ def _commands(step: Step) -> tuple[str | None, str | None]:
     return settings.setup or found("setup"), settings.test or found("test")
 
 
-def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, *, resumed: bool) -> str:
+def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, resumed: Resumed | None) -> str:
     repository = step.repo.full_name
     if sandbox.task_id is None:
         if resumed:
@@ -155,7 +167,7 @@ def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, *, resumed: bool) -
     # A conflict is one of the work that stands, whoever solves it; quick work has no planned task that could be shown.
     goes_on = step.task.detail.get("kind") == FOLLOW_UP or bool(step.task.detail.get("conflict"))
     if resumed or goes_on:
-        text = _prompt_going_on(step)
+        text = _prompt_going_on(step, resumed)
         return text if resumed else f"{text}\n\n{render_forgotten(step.view)}"
     task = step.task
     if "id" not in task.detail:
@@ -175,8 +187,11 @@ def _prompt(step: Step, sandbox: Sandbox, brief: wire.Brief, *, resumed: bool) -
     )  # fmt: skip
 
 
-def _prompt_going_on(step: Step) -> str:
+def _prompt_going_on(step: Step, resumed: Resumed | None) -> str:
     detail = step.task.detail
+    anew_at = detail.get("anew_at")
+    if resumed is not None and anew_at and resumed.begun_at < datetime.fromisoformat(anew_at):
+        return render_anew(step.view, step.task.title)
     if detail.get("conflict"):
         return render_conflict(step.view, step.task.title, detail["conflict"])
     if detail.get("kind") == FOLLOW_UP and not detail.get("goes_on"):
@@ -184,7 +199,7 @@ def _prompt_going_on(step: Step) -> str:
     return render_continue(step.view)
 
 
-async def _saved_session(step: Step, sandbox: Sandbox) -> tuple[str, bytes] | None:
+async def _saved_session(step: Step, sandbox: Sandbox) -> Resumed | None:
     """The session of an earlier attempt whose work this one stands on."""
     async with step.parts.db.read() as session:
         found = await find_latest_transcript(session, sandbox.spec_id, sandbox.task_id)
@@ -195,4 +210,4 @@ async def _saved_session(step: Step, sandbox: Sandbox) -> tuple[str, bytes] | No
         data = await get_artifact_bytes(session, found[1].id)
     async with step.parts.db.write() as session:
         await set_sandbox(session, sandbox.id, step.now(), session_id=found[0].session_id)
-    return found[0].session_id, data
+    return Resumed(found[0].session_id, data, found[0].created_at)

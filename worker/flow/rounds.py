@@ -23,8 +23,13 @@ def _is_begun(task: Task) -> bool:
 def count_rounds(step: Step) -> int:
     """Rounds after the first result: follow-ups, and what a sandbox that waited for messages has handed in again."""
     follow_ups = [task for task in step.tasks if task.detail.get("kind") == FOLLOW_UP]
+    return sum(map(_is_begun, follow_ups)) + count_later_rounds(step)
+
+
+def count_later_rounds(step: Step) -> int:
+    """What sandboxes that waited for messages have handed in again."""
     later = (max(one.collected_round - 1, 0) for one in step.sandboxes if one.task_id is not None)
-    return sum(map(_is_begun, follow_ups)) + sum(later)
+    return sum(later)
 
 
 def are_used_up(step: Step) -> bool:
