@@ -43,6 +43,26 @@ async def record_replay(session: AsyncSession, delivery_id: str, now: datetime) 
     return (await session.execute(statement)).scalar_one_or_none() is not None
 
 
+async def list_ignored_comments(
+    session: AsyncSession, repo_id: int, issue_number: int, since: datetime
+) -> Sequence[Delivery]:
+    """Deliveries about comments on that issue of which nothing came, of those received at or after `since`, in the order
+    they came in.
+    """
+    statement = (
+        select(Delivery)
+        .where(
+            Delivery.repo_id == repo_id,
+            Delivery.issue_number == issue_number,
+            Delivery.event == "issue_comment",
+            Delivery.state == DeliveryState.IGNORED,
+            Delivery.received_at >= since,
+        )
+        .order_by(Delivery.received_at, Delivery.id)
+    )
+    return (await session.scalars(statement)).all()
+
+
 async def record_failed_replay(session: AsyncSession, since: datetime | None, now: datetime) -> list[str]:
     """The same for all that failed, of those received at or after `since`. Returns their GUIDs, oldest first."""
     failed = Delivery.state == DeliveryState.FAILED

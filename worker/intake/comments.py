@@ -36,6 +36,7 @@ from app.domain.trust import CONFUSED_AT_MOST, CONFUSED_WITHIN, SAID_AT_MOST
 from worker.intake.addressed import owe_help, owe_notice, owe_reply, repo_of
 from worker.intake.base import find_bases
 from worker.intake.commands import Asked, obey_all
+from worker.intake.heard_before import SAME, said_before
 from worker.intake.message import deliver
 from worker.intake.parse import parse
 from worker.intake.permission import Permissions
@@ -68,16 +69,28 @@ class Hearing:
 async def hear(parts: Parts, permissions: Permissions, happening: Happening, said: Said) -> Verdict:
     """Everything that a comment asks for, in one verdict."""
     hearing = replace(await _find(parts, happening), by_bot=said.by_bot)
+    verdict = await _judge(parts, permissions, hearing, said)
+    if hearing.spec is None:
+        verdict.writes.insert(0, _unless_work_began(hearing))
+    return verdict
+
+
+async def _judge(parts: Parts, permissions: Permissions, hearing: Hearing, said: Said) -> Verdict:
+    happening, comment = hearing.happening, hearing.comment
     if said.change == "deleted":
         return _withdraw(hearing)
     old = A_BOT.reason if said.by_bot and not bot_is_heard(hearing.spec, hearing.comment) else ""
     old = old or await _why_old(hearing, said)
     if old:
         return Verdict("message", old, DeliveryState.IGNORED)
-    parsed = await parse(hearing.comment.body)
+    parsed = await parse(comment.body)
+    early = said_before(hearing.spec, comment)
+    if early:
+        parsed = replace(parsed, commands=())  # they were about no work of ours, or an earlier one
+    if early > SAME or (early and not parsed.text):
+        return Verdict("message", "said before the label", DeliveryState.IGNORED)
     if hearing.spec is None and not parsed.commands and not parsed.mentions:
         return Verdict("message", "no work of ours here", DeliveryState.IGNORED)
-    comment = hearing.comment
     author = User(UserId(comment.author_id or 0), comment.author_login, comment.author_type)
     if said.by_bot:
         parsed = replace(parsed, commands=())  # it may speak to the agent, and to nobody else
@@ -98,17 +111,29 @@ def _nothing() -> Verdict:
 async def _find(parts: Parts, happening: Happening) -> Hearing:
     if happening.comment is None:
         raise Gone("no comment in the payload")
-    repo_id, number = repo_of(happening).repo_id, happening.issue_number or 0
     async with parts.db.read() as session:
-        if happening.issue_is_pull:
-            spec = await specs.find_spec_of_pull(session, repo_id, number)
-            number = spec.issue_number if spec else 0
-            live = await specs.find_live_spec(session, repo_id, number) if spec else None
-            spec = live or spec
-        else:
-            spec = await specs.find_newest_spec(session, repo_id, number)
-        heard = await find_heard(session, repo_id, happening.comment.comment_id)
+        spec = await _find_spec(session, happening)
+        heard = await find_heard(session, repo_of(happening).repo_id, happening.comment.comment_id)
     return Hearing(parts, happening, happening.comment, spec, heard)
+
+
+async def _find_spec(session: AsyncSession, happening: Happening) -> Spec | None:
+    repo_id, number = repo_of(happening).repo_id, happening.issue_number or 0
+    if not happening.issue_is_pull:
+        return await specs.find_newest_spec(session, repo_id, number)
+    spec = await specs.find_spec_of_pull(session, repo_id, number)
+    live = await specs.find_live_spec(session, repo_id, spec.issue_number) if spec else None
+    return live or spec
+
+
+def _unless_work_began(hearing: Hearing) -> Write:
+    """Raises RetryAt when the work that there was not has begun meanwhile: then the comment is looked at anew."""
+
+    async def write(session: AsyncSession) -> None:
+        if await _find_spec(session, hearing.happening) is not None:
+            raise RetryAt("work has begun meanwhile", hearing.parts.clock())
+
+    return write
 
 
 async def _why_old(hearing: Hearing, said: Said) -> str:

@@ -14,6 +14,7 @@ from app.domain.notices import NO_WRITE, render_no_write
 from app.domain.states import DeliveryState
 from app.domain.triggers import Happening, Start
 from worker.intake.addressed import may_write, refuse, repo_of, sender_of
+from worker.intake.heard_before import hear_again
 from worker.parts import Parts
 from worker.verdict import Verdict
 
@@ -68,6 +69,8 @@ async def _record(parts: Parts, happening: Happening, intent: Start) -> Verdict:
             verdict.state, verdict.reason = DeliveryState.IGNORED, "another delivery started it"
         else:
             verdict.spec_ids.append(spec_id)
+            if new.labeled_at is not None:
+                await hear_again(session, happening, new.labeled_at, parts.clock())
 
     verdict.writes.append(write)
     return verdict
