@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from app.domain.seen import sanitize_markdown
+
 MAX_COMMANDS = 10
 """Of one comment; what comes after them is not read."""
 
@@ -84,8 +86,8 @@ Command = Approve | NoHash | Stop | Pause | Resume | Retry | Base | Status | Hel
 
 @dataclass(frozen=True)
 class Comment:
-    """`commands` in the order they stand in. `text` is the comment without their lines, '' when nothing of the person's
-    own is left (quotes and hidden comments are not). `mentions`: names after an @, in lower case, outside quotes and
+    """`commands` in the order they stand in. `text` is the comment without their lines, as people see it, '' when nothing
+    of the person's own is left (quotes and hidden comments are not). `mentions`: names after an @, in lower case, outside quotes and
     code. `left_out`: how many commands there are beyond MAX_COMMANDS.
     """
 
@@ -125,8 +127,7 @@ def parse_comment(body: str) -> Comment:
     found = sorted(candidates.intersection(seen.commands))
     commands = tuple(_command(lines[index]) for index in found[:MAX_COMMANDS])
     taken = set(found)
-    rest = [line for index, line in enumerate(plain.split("\n")) if index not in taken]
-    text = "\n".join(rest).strip() if seen.own_text else ""
+    text = sanitize_markdown(plain, taken).strip() if seen.own_text else ""
     return Comment(commands, text, frozenset(seen.mentions), len(found) - len(commands))
 
 

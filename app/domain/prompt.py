@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 
-from app.domain.sanitize import cut_text, sanitize_line, sanitize_text
+from app.domain.sanitize import cut_text, sanitize_line
+from app.domain.seen import sanitize_markdown
 from app.domain.view import SpecView
 
 MAX_ISSUE = 100_000
@@ -36,7 +37,7 @@ def frame(kind: str, number: int, text: str) -> str:
 
 def frame_issue(view: SpecView, limit: int = MAX_ISSUE) -> str:
     """The issue's text as it stood when it was labeled, framed; at most `limit` characters of it."""
-    body = cut_text(sanitize_text(view.body).strip(), limit)
+    body = cut_text(sanitize_markdown(view.body).strip(), limit)
     return frame("ISSUE", view.issue_number, body or "(The issue has no text: its title is the task.)")
 
 

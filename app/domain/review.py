@@ -147,7 +147,7 @@ class Composed:
 @lru_cache(maxsize=64)
 def words_for_agent(body: str) -> str:
     """A comment's own words, without its commands."""
-    return cut_text(sanitize_text(parse_comment(body).text).strip(), MAX_WORDS)
+    return cut_text(parse_comment(body).text, MAX_WORDS)
 
 
 def _asks_to_stop(body: str) -> bool:

@@ -30,9 +30,19 @@ def sanitize_text(text: str) -> str:
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     # Unseen characters first: one inside `<!--` would hide a comment from the next line, and then give it back.
-    text = _SURROGATE.sub("", _INVISIBLE.sub("", _CONTROL.sub("", text)))
+    text = drop_unseen(text)
     # Taking a comment out may bring the halves of another together; that one is broken instead.
-    text = _COMMENT.sub("", text).replace("<!--", "<! --")
+    return drop_hidden_words(_COMMENT.sub("", text))
+
+
+def drop_unseen(text: str) -> str:
+    """Without characters that nobody sees."""
+    return _SURROGATE.sub("", _INVISIBLE.sub("", _CONTROL.sub("", text)))
+
+
+def drop_hidden_words(text: str) -> str:
+    """Without attributes and alternative texts; no comment begins in it."""
+    text = text.replace("<!--", "<! --")
     text = _TAG.sub(lambda tag: _HIDDEN_ATTRIBUTE.sub("", tag.group()), text)
     return _IMAGE_ALT.sub(r"![image](\1)", text)
 

@@ -77,7 +77,7 @@ def test_quoted_shown_or_hidden_command_is_none(body: str) -> None:
         ("|a|b|\n|-|-|\n|1|2|\n/agent stop", (Stop(),), "|a|b|\n|-|-|\n|1|2|"),
         ("|a|b|\n|-|-|\n|1|2|\n/agent stop | x", (), "|a|b|\n|-|-|\n|1|2|\n/agent stop | x"),
         ("> |a|b|\n> |-|-|\n> /agent stop\n\nNo.", (), "> |a|b|\n> |-|-|\n> /agent stop\n\nNo."),
-        ("<!-- template -->\n", (), ""), ("> only a quote", (), ""), ("![shot](a.png)", (), "![shot](a.png)"),
+        ("<!-- template -->\n", (), ""), ("> only a quote", (), ""), ("![shot](a.png)", (), "![image](a.png)"),
         ("```\ncode\n```", (), "```\ncode\n```"), ("<b>bold</b>", (), "<b>bold</b>"),
         ("<blockquote>q</blockquote>\n\n/agent help", (Help(),), "<blockquote>q</blockquote>"),
         ("@/etc/passwd\n/compact", (), "@/etc/passwd\n/compact"),

@@ -29,7 +29,7 @@ from app.domain.replies import (
     THUMBS_UP,
     render_help,
 )
-from app.domain.sanitize import escape_markdown, sanitize_text
+from app.domain.sanitize import escape_markdown
 from app.domain.states import SPEC_LIVE, DeliveryState, SpecState
 from app.domain.triggers import A_BOT, CommentFacts, Happening, Said, moment_of
 from app.domain.trust import CONFUSED_AT_MOST, CONFUSED_WITHIN, SAID_AT_MOST
@@ -200,7 +200,7 @@ def _act(hearing: Hearing, spec_id: str, parsed: Comment, bases: frozenset[str])
     earlier = hearing.heard.commands if hearing.heard else ()
     fresh = fresh_commands(parsed.commands, earlier)
     verdict = Verdict("command" if fresh else "message")
-    text = sanitize_text(parsed.text).strip()
+    text = parsed.text
 
     async def write(session: AsyncSession) -> None:
         now, comment = hearing.parts.clock(), hearing.comment

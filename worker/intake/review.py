@@ -22,7 +22,6 @@ from app.domain.ids import EffectId, UserId
 from app.domain.ports import User
 from app.domain.replies import CONFUSED, THUMBS_UP
 from app.domain.review import stands_alone
-from app.domain.sanitize import sanitize_text
 from app.domain.states import DeliveryState
 from app.domain.triggers import CommentFacts, Happening, Reviewed, moment_of
 from app.domain.trust import CONFUSED_AT_MOST, CONFUSED_WITHIN
@@ -132,7 +131,7 @@ def _act(reading: Reading, parsed: Comment, bases: frozenset[str]) -> Verdict:
         verdict.spec_ids.append(spec.id)
         asked = Asked(session, spec, words.author_id or 0, words.author_login, now, bases=bases)
         await obey_all(asked, fresh, parsed.left_out)
-        batch_id = await _place(reading, asked, verdict, bool(sanitize_text(parsed.text).strip()))
+        batch_id = await _place(reading, asked, verdict, bool(parsed.text))
         heard = HeardWord(
             moment_of(words.edited_at), reading.sha, (*earlier, *map(words_of, fresh)), batch_id=batch_id
         )
