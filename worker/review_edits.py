@@ -15,7 +15,7 @@ from app.db.again import renew_batch
 from app.db.effects import record_reaction
 from app.db.messages import NewMessage
 from app.db.models import Message, ReviewBatch, Spec
-from app.db.review_scope import has_thread, is_word_of, move_word
+from app.db.review_scope import has_thread, is_word_of, move_word, record_unheard
 from app.domain.replies import CONFUSED
 from app.domain.review import (
     PullWords,
@@ -32,7 +32,8 @@ from worker.review_said import has_said_enough, is_over, queue
 @dataclass(frozen=True)
 class Edited:
     """Words that their author changed. `word`: kind and number; `root_id`: their thread, None for a review's own;
-    `body`: the newest text; `place`: where they stand; `node_id`: the review's, for its own.
+    `body`: the newest text; `place`: where they stand; `node_id`: the review's, for its own; `beside`: all words of
+    the same review, `review_id`.
     """
 
     word: tuple[str, int]
@@ -40,20 +41,33 @@ class Edited:
     body: str
     place: str
     node_id: str = ""
+    review_id: int | None = None
+    beside: tuple[tuple[str, int], ...] = ()
 
 
 def find_edited(words: PullWords, changed: tuple[str, int], pull_number: int) -> Edited | None:
     """None when they are gone, or nothing is to be done about them any more."""
     kind, number = changed
     if kind == reviews.REVIEW:
+        mine = next((one for one in words.reviews if one.review_id == number and not one.altered), None)
+        if mine is None:
+            return None
         place = place_of_review(pull_number, number)
-        mine = (one for one in words.reviews if one.review_id == number and not one.altered)
-        return next((Edited((kind, number), None, one.body, place, one.node_id) for one in mine), None)
-    place = place_of_remark(pull_number, number)
+        beside = _words_of(words, number)
+        return Edited((kind, number), None, mine.body, place, mine.node_id, number, beside)
     found = next((one for one in words.remarks if one.comment_id == number), None)
     if found is None or found.altered or found.root_id in words.resolved:
         return None
-    return Edited((kind, number), found.root_id, found.body, place)
+    place, beside = place_of_remark(pull_number, number), _words_of(words, found.review_id)
+    return Edited((kind, number), found.root_id, found.body, place, "", found.review_id, beside)
+
+
+def _words_of(words: PullWords, review_id: int | None) -> tuple[tuple[str, int], ...]:
+    """Kind and number of a review's text and inline comments."""
+    return (
+        *((reviews.REVIEW, one.review_id) for one in words.reviews if one.review_id == review_id),
+        *((reviews.COMMENT, one.comment_id) for one in words.remarks if one.review_id == review_id),
+    )
 
 
 async def say_edited(
@@ -69,6 +83,8 @@ async def say_edited(
     if not await is_word_of(session, spec, batch, edited.word):
         return None
     if not await _is_known(session, batch, edited):
+        if edited.review_id is not None:
+            await record_unheard(session, spec, batch, edited.review_id, edited.beside)
         await move_word(session, spec, batch, edited.word, now)
         return None
     if batch.failed_at is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import select, update
@@ -10,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from app.db.models import ReviewBatch, ReviewThread, ReviewWord, Spec
-from app.db.reviews import COMMENT, REVIEW, join_open_batch, list_review_ids
+from app.db.reviews import COMMENT, REVIEW, UNHEARD, join_open_batch, list_review_ids
 from app.db.unresolved import is_given
 from app.domain.review_scope import Scope
 
@@ -44,6 +45,24 @@ async def has_thread(session: AsyncSession, batch: ReviewBatch, root_id: int) ->
     """Whether an agent was given that thread with the batch, or is at it anyway."""
     thread = await session.get(ReviewThread, (batch.id, root_id))
     return thread is not None or await is_given(session, batch.spec_id, root_id)
+
+
+async def record_unheard(
+    session: AsyncSession, spec: Spec, batch: ReviewBatch, review_id: int, words: Collection[tuple[str, int]]
+) -> None:
+    """Of `words`, which stand in that review, those that no delivery has told of become the batch's own: it was made of
+    the whole review, and once another batch has a part of that, it is made of what it knows. The caller holds the
+    spec's row. Again changes nothing.
+    """
+    for kind, number in words:
+        if await session.get(ReviewWord, (spec.repo_id, kind, number), populate_existing=True) is None:
+            session.add(
+                ReviewWord(
+                    repo_id=spec.repo_id, kind=kind, word_id=number, review_id=review_id, batch_id=batch.id,
+                    edited_at=None, body_sha=UNHEARD, commands=[], deleted=False, heard_at=batch.opened_at,
+                )
+            )  # fmt: skip
+    await session.flush()
 
 
 async def move_word(

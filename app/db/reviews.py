@@ -22,6 +22,8 @@ REVIEW, COMMENT = "review", "comment"
 """The kinds of words: a review's body, an inline comment."""
 REACTIONS = {REVIEW: "review_reaction", COMMENT: "remark_reaction"}
 """The effect that is a reaction to words of that kind."""
+UNHEARD = ""
+"""In place of a text's digest: GitHub lists the words, and no delivery has told of them yet."""
 
 # ---------------------------------------------------------------- words
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from app.db.models import Message
 from tests.worker.bench import Bench
-from tests.worker.test_comments import contents
+from tests.worker.test_comments import contents, replies
 from tests.worker.test_reviews import answers, finish_round, reactions_to, ready, review, single, take_in
+
+Deliveries = list[dict[str, Any]]
 
 
 async def given_all_but_one(bench: Bench) -> tuple[int, int, list[Message]]:
@@ -180,3 +182,60 @@ async def test_only_the_change_of_a_comment_is_ever_heard_of_then_the_change_is_
     await bench.receive(heard, "-late")
     await bench.pass_time(60)
     assert [text.startswith("This replaces") for text in await contents(bench)] == [False, True]
+
+
+async def split_with_one_unheard(bench: Bench, unheard: str) -> tuple[list[int], list[Message], Deliveries]:
+    """Three threads of a review whose first lies in another batch by now, and of whose last and text no delivery came:
+    the threads, what the agent was given, the deliveries that are missing.
+    """
+    await ready(bench)
+    made = review(bench, "Some things.", "Rename it.", "Sort it.", unheard, event="REQUEST_CHANGES")
+    roots = [int(one["id"]) for one in made["comments"]]
+    bench.github.edit_line_comment(roots[0], "alice", "Delete everything.")
+    heard = bench.new_deliveries()
+    came = [one for one in heard if (one["payload"].get("comment") or {}).get("id") in roots[:2]]
+    await bench.receive(came)
+    await bench.rest(listen=False)
+    await bench.pass_time(25)
+    given = await take_in(bench)
+    assert [f"Thread {root} " in given[0].content for root in roots] == [False, True, True]
+    await hear(bench, edits(bench, roots[0], "Rename it to `kit`."))
+    given += (await take_in(bench))[1:]
+    assert len(given) == 2
+    missing = [one for one in heard if one["event"].startswith("pull_request_review") and one not in came]
+    return roots, given, missing
+
+
+async def test_round_of_a_review_in_two_batches_failed_then_what_no_delivery_told_is_done_again_too(
+    bench: Bench,
+) -> None:
+    roots, given, _ = await split_with_one_unheard(bench, "Test it.")
+    await finish_round(bench, given, 2, status="failed", reason="api_error")
+    bench.github.comment(bench.name, (await bench.spec()).issue_number, "carol", "/agent retry")
+    await bench.rest()
+    await bench.pass_time(60)
+    again = (await contents(bench))[2:]
+    assert sorted([f"Thread {root} " in text for root in roots] for text in again) == [
+        [False, True, True],
+        [True, False, False],
+    ]
+    assert ["Some things." in text for text in again].count(True) == 1
+
+
+async def test_comment_no_delivery_told_of_is_changed_then_it_is_one_correction(bench: Bench) -> None:
+    roots, _, missing = await split_with_one_unheard(bench, "Test it.")
+    await hear(bench, edits(bench, roots[2], "Test it well."))
+    await hear(bench, missing, "-late")
+    assert (await contents(bench))[2:] == [
+        f"This replaces what I wrote before in my comment in thread {roots[2]}:\n\nTest it well."
+    ]
+
+
+async def test_command_in_a_comment_of_a_review_in_two_batches_comes_late_then_it_is_answered_once(
+    bench: Bench,
+) -> None:
+    _, _, missing = await split_with_one_unheard(bench, "/agent status\n\nTest it.")
+    await hear(bench, missing, "-late")
+    await hear(bench, missing, "-later")
+    assert len(await contents(bench)) == 2
+    assert len(replies(bench, bench.github.pulls(bench.name)[0]["number"])) == 1

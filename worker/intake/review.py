@@ -15,7 +15,7 @@ from app.db import reviews, specs
 from app.db.comments import digest_of
 from app.db.effects import count_effects_since, record_reaction
 from app.db.models import Spec
-from app.db.reviews import COMMENT, REVIEW, HeardWord
+from app.db.reviews import COMMENT, REVIEW, UNHEARD, HeardWord
 from app.domain.commands import Comment, fresh_commands, words_of
 from app.domain.errors import Gone, RetryAt
 from app.domain.ids import EffectId, UserId
@@ -106,6 +106,8 @@ async def _read(parts: Parts, happening: Happening, intent: Reviewed, spec: Spec
 
 def _is_old(reading: Reading, heard: HeardWord) -> bool:
     """Deliveries come twice and in any order."""
+    if heard.body_sha == UNHEARD and not heard.deleted:
+        return False
     if heard.deleted or reading.change in {"submitted", "created"} or heard.body_sha == reading.sha:
         return True
     edited_at = moment_of(reading.words.edited_at)
