@@ -16,6 +16,7 @@ from app.db.effects import record_reaction
 from app.db.messages import NewMessage
 from app.db.models import Message, ReviewBatch, Spec
 from app.db.review_scope import has_thread, is_word_of, move_word, record_unheard
+from app.db.unresolved import find_unsent_batch
 from app.domain.replies import CONFUSED
 from app.domain.review import (
     PullWords,
@@ -83,6 +84,8 @@ async def say_edited(
     if not await is_word_of(session, spec, batch, edited.word):
         return None
     if not await _is_known(session, batch, edited):
+        if edited.root_id is not None and await find_unsent_batch(session, spec.repo_id, edited.root_id):
+            return None  # the thread was opened again: it is given with that, as it then reads
         if edited.review_id is not None:
             await record_unheard(session, spec, batch, edited.review_id, edited.beside)
         await move_word(session, spec, batch, edited.word, now)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
 from app.db.models import Message
 from tests.worker.bench import Bench
 from tests.worker.test_comments import contents, replies
@@ -239,3 +241,23 @@ async def test_command_in_a_comment_of_a_review_in_two_batches_comes_late_then_i
     await hear(bench, missing, "-later")
     assert len(await contents(bench)) == 2
     assert len(replies(bench, bench.github.pulls(bench.name)[0]["number"])) == 1
+
+
+@pytest.mark.parametrize("by", ["carol", "alice"])
+@pytest.mark.parametrize("first", ["changed", "opened again"])
+async def test_thread_that_was_left_out_is_changed_and_opened_again_then_it_is_given_once(
+    bench: Bench, by: str, first: str
+) -> None:
+    root, _, _ = await given_all_but_one(bench)
+    changed = edits(bench, root, "Rename it to `kit`.")
+    bench.github.resolve_thread(root, by)
+    bench.github.resolve_thread(root, by, False)
+    opened = bench.new_deliveries()
+    for one in [*changed, *opened] if first == "changed" else [*opened, *changed]:
+        await bench.receive([one])
+        await bench.rest(listen=False)
+        await bench.pass_time(5)
+    await bench.pass_time(60)
+    told = [text for text in (await contents(bench))[1:] if f"Thread {root} " in text]
+    assert len(told) == 1
+    assert "Rename it to `kit`." in told[0]
