@@ -64,7 +64,9 @@ def test_branch_called_like_the_prefix_is_named_and_left_alone(world: World) -> 
     assert 1 <= len(tried) <= 3
     world.github.delete_branch(kit.name, "alice", "feature")
     kit.unlabel(number)
-    world.github.advance_clock(1)  # GitHub's times count whole seconds: within one, this would be the same event again
+    world.github.advance_clock(
+        1
+    )  # GitHub's times count whole seconds: within one, this would be the same event again
     kit.label(number)
     kit.rest()
     assert kit.pull()["state"] == "closed"
