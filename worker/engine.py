@@ -22,6 +22,7 @@ from app.domain.notices import CANCEL_TEXTS, DENIED, INTERNAL
 from app.domain.pace import Urgency
 from app.domain.states import SPEC_LIVE, SpecState
 from app.domain.steps import StepName, decide_step
+from app.domain.supply import Queued, Shortage
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
 from worker.flow import (
@@ -43,6 +44,7 @@ from worker.flow import (
     show,
     watch,
 )
+from worker.flow.attempt import note_wait
 from worker.parts import Parts
 from worker.pauses import come_back_at
 from worker.step import SLOW, Step
@@ -79,6 +81,9 @@ FINAL_STEPS = frozenset(
 
 TELLING_MORE = frozenset({StepName.COLLECT, StepName.PUBLISH})
 """Steps whose end tells people more than what could be told right before them."""
+
+LOOKING = frozenset({StepName.WATCH, StepName.REVIEW, StepName.PAUSE})
+"""Steps that ask the sandbox provider first: once they have, its key is not what is waited for."""
 
 STEP_LIMIT_S = 55
 MAX_STEPS_A_CALL = 25
@@ -170,6 +175,9 @@ class Engine:
                 with writing(Urgency.FINAL if name in FINAL_STEPS else Urgency.WORK):
                     due_at = await STEPS[name](step)
                 crashpoint(f"{name}.after")
+                if name in LOOKING and step.spec.queue_reason == Shortage.KEY:
+                    async with step.saving() as session:
+                        await note_wait(session, step, None)
                 log.info(
                     "step.ended", step=name, due_in_s=round((due_at - self._parts.clock()).total_seconds(), 1)
                 )
@@ -200,6 +208,8 @@ class Engine:
     async def _end_refused(
         self, step: Step | None, claim: Claim, error: Gone | Denied | Refused
     ) -> Ended | None:
+        if isinstance(error, Denied) and error.reason == "sandbox_key":
+            return await self._wait_for_key(step, claim)
         if isinstance(error, Denied) and error.reason == "credentials":
             # The operator's to mend, and nothing could be told on GitHub until then.
             return self._put_off(claim, RetryAt(str(error), self._parts.clock() + CREDENTIALS_PAUSE))
@@ -218,6 +228,18 @@ class Engine:
         except Fenced:
             return None
         return Ended(due)
+
+    async def _wait_for_key(self, step: Step | None, claim: Claim) -> Ended | None:
+        """The sandbox provider refuses the operator's key: people see that this is what it waits for."""
+        if step is not None and step.spec.state in SPEC_LIVE:
+            try:
+                async with step.saving() as session:
+                    await note_wait(session, step, Queued(Shortage.KEY))
+                with suppress(OutsideError):
+                    await _tell(step)
+            except Fenced:
+                return None
+        return Ended(self._parts.clock() + CREDENTIALS_PAUSE, claim.spec.failures)
 
     async def _count_failure(
         self, step: Step | None, claim: Claim, name: StepName | None, error: Exception

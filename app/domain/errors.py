@@ -38,7 +38,7 @@ class Denied(OutsideError):
     """Not allowed, and asking again will not help: permission missing, archived, locked, suspended.
 
     `reason` is short and stable (`permission`, `archived`, `locked`, `suspended`, `blocked`, `credentials`,
-    `sandbox`, `account`: somebody's own account at the sandbox provider).
+    `sandbox`, `sandbox_key`: the operator's key at the sandbox provider, `account`: somebody's own account there).
     """
 
     def __init__(self, message: str, reason: str = "permission") -> None:

@@ -132,7 +132,7 @@ class DaytonaAccounts:
         try:
             yield await self._provider(account.key)
         except Denied as denied:
-            if denied.reason != "credentials":
+            if denied.reason != "sandbox_key":
                 raise
             self._known.pop(name, None)
             raise _unusable(account.owner, str(denied).replace("DAYTONA_API_KEY", "it")) from denied

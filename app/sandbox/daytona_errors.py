@@ -36,11 +36,11 @@ def classify(error: Exception, now: datetime) -> OutsideError:
     if status in {400, 402, 403, 409, 422} and _QUOTA.search(text):
         return RetryAt(f"Daytona's quota is used up: {text}", now + QUOTA)
     if status == 401:
-        return Denied(f"Daytona refuses DAYTONA_API_KEY: {text}", reason="credentials")
+        return Denied(f"Daytona refuses DAYTONA_API_KEY: {text}", reason="sandbox_key")
     if status == 403:
         return Denied(
             f"DAYTONA_API_KEY may not do this (it needs write:sandboxes and delete:sandboxes): {text}",
-            reason="credentials",
+            reason="sandbox_key",
         )
     if status in {404, 410}:
         return Gone(text)

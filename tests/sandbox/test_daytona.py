@@ -329,7 +329,7 @@ async def test_wrong_key_is_told(rig: Rig, order: SandboxOrder) -> None:
     assert "DAYTONA_API_KEY" in (await sandboxes.probe()).detail
     with pytest.raises(Denied) as caught:
         await sandboxes.ensure_created(order)
-    assert caught.value.reason == "credentials"
+    assert caught.value.reason == "sandbox_key"
     assert "expired" not in str(caught.value)
 
 

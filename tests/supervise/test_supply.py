@@ -107,7 +107,7 @@ async def test_provider_has_no_room_or_takes_no_key_then_it_waits_without_using_
 
     async def refuses(order: SandboxOrder) -> SandboxSight:
         if key_refused:
-            raise Denied("401", "credentials")
+            raise Denied("401", "sandbox_key")
         raise RetryAt("the quota is used up", bench.clock() + timedelta(seconds=60))
 
     bench.sandboxes.ensure_created = refuses  # type: ignore[method-assign]
@@ -308,7 +308,7 @@ def refuse_key(bench: Bench) -> None:
     """The provider takes the operator's key no more, whatever is asked."""
 
     async def refuses(*_: object) -> SandboxSight:
-        raise Denied("401", "credentials")
+        raise Denied("401", "sandbox_key")
 
     for name in ("ensure_created", "fetch_sight", "ensure_stopped", "ensure_deleted"):
         setattr(bench.sandboxes, name, refuses)

@@ -11,7 +11,7 @@ from app.db.sandboxes import find_artifact, move_sandbox, set_sandbox
 from app.db.wrap_up import withdraw_wrap_up, wrap_up_id
 from app.domain.errors import Denied, Gone
 from app.domain.notices import CANCEL_TEXTS, KEPT
-from app.domain.ports import SandboxStatus
+from app.domain.ports import SandboxSight, SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
@@ -74,8 +74,41 @@ async def _is_on_the_branch(step: Step) -> bool:
 
 async def _ended(step: Step, sandbox: Sandbox) -> bool:
     """Tell the agent, give it time, ask for the end, take it down. True when it has ended and its work is safe."""
+    now, sight = step.now(), await _fetch_sight(step, sandbox)
+    if sight is None:
+        # Nobody can stop it, or read what is in it: it hears that it ends, and with its row its token does.
+        if await is_wrapping_up(step, sandbox, SandboxStatus.RUNNING):
+            return False
+    elif not await _stopped(step, sandbox, sight):
+        return False
+    await _save_work(step, sandbox)
+    async with step.saving() as session:
+        await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now, reason="cancelled")
+        # Also of one that died in it before it was asked to stop.
+        if is_in_round(step, sandbox) or _has_uncollected_round(step, sandbox):
+            await record_round_to_go_on(step, session)
+        if step.spec.cancel_asked_at is not None:
+            await withdraw_wrap_up(session, wrap_up_id(sandbox.id, step.spec.cancel_asked_at))
+    sandbox.state = SandboxState.COMPLETED
+    return True
+
+
+async def _fetch_sight(step: Step, sandbox: Sandbox) -> SandboxSight | None:
+    """None where the provider refuses the key that it is made with, the operator's or somebody's own: whoever cancels
+    does not wait for that to be mended.
+    """
+    try:
+        return await fetch_sight(step, sandbox)
+    except Denied as denied:
+        if denied.reason not in {"account", "sandbox_key"}:
+            raise
+        log.warning("sandbox.out_of_reach", sandbox_id=sandbox.id, error=str(denied)[:300])
+        return None
+
+
+async def _stopped(step: Step, sandbox: Sandbox, sight: SandboxSight) -> bool:
+    """True when nothing of it runs any more, and all that it had ready is with the app."""
     now, provider = step.now(), step.parts.sandboxes
-    sight = await fetch_sight(step, sandbox)
     alive = sight.status in {SandboxStatus.RUNNING, SandboxStatus.CREATING}
     if alive and sandbox.stop_asked_at is None:
         if await is_wrapping_up(step, sandbox, sight.status):
@@ -99,16 +132,6 @@ async def _ended(step: Step, sandbox: Sandbox) -> bool:
         crashpoint("delete.before")
         await provider.ensure_deleted(sandbox.provider_name)
         crashpoint("delete.after")
-    await _save_work(step, sandbox)
-    async with step.saving() as session:
-        await move_sandbox(session, sandbox.id, SandboxState.COMPLETED, now, reason="cancelled")
-        if is_in_round(step, sandbox) or _has_uncollected_round(step, sandbox):
-            await record_round_to_go_on(
-                step, session
-            )  # also of one that died in it before it was asked to stop
-        if step.spec.cancel_asked_at is not None:
-            await withdraw_wrap_up(session, wrap_up_id(sandbox.id, step.spec.cancel_asked_at))
-    sandbox.state = SandboxState.COMPLETED
     return True
 
 

@@ -37,7 +37,7 @@ async def fetch_sight(step: Step, sandbox: Sandbox) -> SandboxSight:
     try:
         return await step.parts.sandboxes.fetch_sight(sandbox.provider_name)
     except Denied as denied:
-        if denied.reason != "credentials" or sandbox.started_at is not None:
+        if denied.reason != "sandbox_key" or sandbox.started_at is not None:
             raise
         return SandboxSight(sandbox.provider_name, SandboxStatus.ABSENT)
 
@@ -50,11 +50,11 @@ async def take_down(step: Step, sandbox: Sandbox) -> None:
     try:
         await step.parts.sandboxes.ensure_deleted(sandbox.provider_name)
     except Denied as denied:
-        if denied.reason not in {"account", "credentials"}:
+        if denied.reason not in {"account", "sandbox_key"}:
             raise
         log.warning("sandbox.not_removed", sandbox_id=sandbox.id, error=str(denied)[:300])
         if sandbox.ordered_at is not None:  # else there has never been one
-            by_operator = denied.reason == "credentials"
+            by_operator = denied.reason == "sandbox_key"
             text = SANDBOX_LEFT_FOR_KEY if by_operator else SANDBOX_LEFT.format(message=denied)
             await step.add_note(text)
     crashpoint("delete.after")

@@ -80,7 +80,7 @@ async def _make(step: Step, sandbox: Sandbox, *, planning: bool) -> datetime:
     except RetryAt as later:
         return await _wait_for_provider(step, sandbox, Shortage.PROVIDER, later.at)
     except Denied as denied:
-        if denied.reason != "credentials":
+        if denied.reason != "sandbox_key":
             raise
         log.warning("sandbox.key_refused", error=str(denied))
         again_at = ask_again_at(step, Queued(Shortage.KEY))
