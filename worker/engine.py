@@ -46,7 +46,7 @@ from worker.flow import (
 )
 from worker.flow.attempt import note_wait
 from worker.parts import Parts
-from worker.pauses import come_back_at
+from worker.pauses import Waits, come_back_at
 from worker.step import SLOW, Step
 from worker.tell import open_check, tell_status
 
@@ -83,7 +83,7 @@ TELLING_MORE = frozenset({StepName.COLLECT, StepName.PUBLISH})
 """Steps whose end tells people more than what could be told right before them."""
 
 LOOKING = frozenset({StepName.WATCH, StepName.REVIEW, StepName.PAUSE})
-"""Steps that ask the sandbox provider first: once they have, its key is not what is waited for."""
+"""Steps about sandboxes that are there: once one has ended, nothing that the provider refused is waited for."""
 
 STEP_LIMIT_S = 55
 MAX_STEPS_A_CALL = 25
@@ -175,7 +175,7 @@ class Engine:
                 with writing(Urgency.FINAL if name in FINAL_STEPS else Urgency.WORK):
                     due_at = await STEPS[name](step)
                 crashpoint(f"{name}.after")
-                if name in LOOKING and step.spec.queue_reason == Shortage.KEY:
+                if name in LOOKING and step.spec.queue_reason in {Shortage.KEY, Shortage.HAND_IN}:
                     async with step.saving() as session:
                         await note_wait(session, step, None)
                 log.info(
@@ -186,6 +186,9 @@ class Engine:
         except Fenced as reason:
             log.info("step.fenced", step=name, reason=str(reason))
             return None
+        except Waits as waits:
+            log.info("step.waits", step=name, reason=str(waits), at=waits.at.isoformat())
+            return await self._wait(step, claim, waits.shortage, waits.at)
         except RetryAt as later:
             log.info("step.deferred", step=name, reason=str(later), at=later.at.isoformat())
             return self._put_off(claim, later)
@@ -209,7 +212,8 @@ class Engine:
         self, step: Step | None, claim: Claim, error: Gone | Denied | Refused
     ) -> Ended | None:
         if isinstance(error, Denied) and error.reason == "sandbox_key":
-            return await self._wait_for_key(step, claim)
+            # The operator's to mend.
+            return await self._wait(step, claim, Shortage.KEY, self._parts.clock() + CREDENTIALS_PAUSE)
         if isinstance(error, Denied) and error.reason == "credentials":
             # The operator's to mend, and nothing could be told on GitHub until then.
             return self._put_off(claim, RetryAt(str(error), self._parts.clock() + CREDENTIALS_PAUSE))
@@ -229,17 +233,17 @@ class Engine:
             return None
         return Ended(due)
 
-    async def _wait_for_key(self, step: Step | None, claim: Claim) -> Ended | None:
-        """The sandbox provider refuses the operator's key: people see that this is what it waits for."""
+    async def _wait(self, step: Step | None, claim: Claim, shortage: Shortage, at: datetime) -> Ended | None:
+        """People see what it waits for."""
         if step is not None and step.spec.state in SPEC_LIVE:
             try:
                 async with step.saving() as session:
-                    await note_wait(session, step, Queued(Shortage.KEY))
+                    await note_wait(session, step, Queued(shortage))
                 with suppress(OutsideError):
                     await _tell(step)
             except Fenced:
                 return None
-        return Ended(self._parts.clock() + CREDENTIALS_PAUSE, claim.spec.failures)
+        return Ended(at, claim.spec.failures)
 
     async def _count_failure(
         self, step: Step | None, claim: Claim, name: StepName | None, error: Exception

@@ -7,6 +7,15 @@ from datetime import datetime
 
 from app.domain.errors import RetryAt
 from app.domain.pace import decide_retry_delay
+from app.domain.supply import Shortage
+
+
+class Waits(RetryAt):
+    """Not now, and people are told what for."""
+
+    def __init__(self, shortage: Shortage, message: str, at: datetime) -> None:
+        super().__init__(message, at)
+        self.shortage = shortage
 
 
 def come_back_at(later: RetryAt, times: int, now: datetime) -> datetime:

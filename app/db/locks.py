@@ -79,3 +79,14 @@ async def settle_operation(
 
 async def forget_operation(session: AsyncSession, name: str) -> None:
     await session.execute(delete(Operation).where(Operation.name == name, Operation.state != "started"))
+
+
+async def get_wait_start(session: AsyncSession, name: str, now: datetime) -> datetime:
+    """Since when that has been waited for: since now when nobody has asked before. `forget_operation` ends it."""
+    await session.execute(
+        insert_for(session, Operation)
+        .values(name=name, state="waiting", owner="", attempts=1, started_at=now, until_at=now)
+        .on_conflict_do_nothing()
+    )
+    statement = select(Operation.started_at).where(Operation.name == name)
+    return (await session.execute(statement)).scalar_one()

@@ -26,6 +26,7 @@ LOOK_S = {
     Shortage.SANDBOXES: 10.0,
     Shortage.PROVIDER: 30.0,
     Shortage.KEY: 60.0,
+    Shortage.HAND_IN: 60.0,
     Shortage.SPEC_BUDGET: 600.0,
     Shortage.SPEC_BUDGET_HELD: 10.0,
     Shortage.DAY_BUDGET: 60.0,

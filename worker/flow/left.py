@@ -12,22 +12,27 @@ import secrets
 import shutil
 import time
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import structlog
 from pydantic import ValidationError
 
+from app.db.locks import get_wait_start
 from app.db.models import Sandbox
 from app.db.sandboxes import find_artifact
-from app.domain.errors import Denied, Unexpected
+from app.domain.errors import Denied, RetryAt, Unexpected
+from app.domain.notices import LEFT_GIVEN_UP
 from app.domain.remote import KeepsFiles, Left
+from app.domain.supply import Shortage
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName, Manifest
 from sandbox_payload.wire.relay import RelayedCall
 from worker.flow.order import sandbox_token
 from worker.operations import forget_done, run_operation
 from worker.parts import Door, Parts
+from worker.pauses import Waits
 from worker.step import Step
 
 log = structlog.get_logger("worker.left")
@@ -36,6 +41,8 @@ PATIENCE_S = 10.0
 AWAY_LIMIT_S = 600.0
 """How long an app that can't be reached is asked again."""
 AWAY_S = 2.0
+LEFT_LIMIT = timedelta(hours=2)
+"""How long a provider is waited for that does not start it. Daytona deletes what has stood still for as long."""
 FORGOTTEN_S = 86_400.0
 
 
@@ -43,7 +50,8 @@ async def is_handed_in(step: Step, sandbox: Sandbox) -> bool:
     """Whether all that the ended sandbox had ready is with the app by now, as far as it can be had: then nothing speaks
     against removing it. False while that goes on beside the step: ask again. Whoever asks reads the rows afresh.
 
-    Raises RetryAt while the provider is away or has no room to start the sandbox: that it is kept has a limit there.
+    Raises Waits while the provider is away or has no room to start the sandbox. After LEFT_LIMIT of that it is given up,
+    and told.
     """
     provider, door, parts = step.parts.sandboxes, step.parts.door, step.parts
     if door is None or not isinstance(provider, KeepsFiles):
@@ -56,9 +64,20 @@ async def is_handed_in(step: Step, sandbox: Sandbox) -> bool:
         await _hand_in(parts, files, asked, sandbox)
         crashpoint("left.after")
 
-    if not await run_operation(parts, name, hand_in, patience_s=PATIENCE_S):
-        return False
-    await forget_done(parts, name)
+    waiting = f"left.waits:{sandbox.id}"
+    try:
+        if not await run_operation(parts, name, hand_in, patience_s=PATIENCE_S):
+            return False
+    except RetryAt as later:
+        async with parts.db.write() as session:
+            since_at = await get_wait_start(session, waiting, step.now())
+        if step.now() - since_at < LEFT_LIMIT:
+            raise Waits(Shortage.HAND_IN, str(later), later.at) from later
+        log.warning("left.given_up", sandbox_id=sandbox.id, since=since_at.isoformat())
+        await step.add_note(LEFT_GIVEN_UP.format(hours=f"{LEFT_LIMIT.total_seconds() / 3600:g}"))
+        return True
+    for done in (name, waiting):
+        await forget_done(parts, done)
     return True
 
 

@@ -43,7 +43,7 @@ class Operation(Base):
 
     name: Mapped[str] = mapped_column(String(200), primary_key=True)
     state: Mapped[str] = mapped_column(String(16))
-    """started, done or failed."""
+    """started, done or failed; waiting: nothing runs, and `started_at` is since when."""
     owner: Mapped[str] = mapped_column(String(64))
     detail: Mapped[str | None] = mapped_column(Text)
     attempts: Mapped[int] = mapped_column(default=1)

@@ -1,0 +1,265 @@
+"""What a sandbox had ready when it ended, and the app had not heard of, is fetched before it is removed: by every step that
+takes one down.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from app.db.sandboxes import set_sandbox
+from app.db.specs import record_fact
+from app.domain.errors import RetryAt
+from app.domain.ports import SandboxOrder, SandboxSight, SandboxStatus
+from app.domain.remote import Left
+from app.domain.states import SpecState, TaskState
+from sandbox_payload.wire import Manifest
+from sandbox_payload.wire.relay import RelayedAnswer, RelayedCall
+from tests.worker.bench import Bench
+from tests.worker.planning import tasks
+from tests.worker.test_comments import say
+from tests.worker.test_life import start
+from worker.flow.left import LEFT_LIMIT
+
+TOLD = "room at the sandbox provider to start a sandbox once more"
+GIVEN_UP = "could not be fetched"
+
+
+@dataclass
+class Kept:
+    """A provider that keeps files, and the app's door: `full` while there is no room to start what stands still."""
+
+    bench: Bench
+    left: Left = field(default_factory=Left)
+    full: bool = False
+    asked: int = 0
+    calls: list[RelayedCall] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+
+    async def save_left(self, name: str, directory: Path) -> Left:
+        self.asked += 1
+        if self.full:
+            raise RetryAt("the quota is used up", self.bench.clock() + timedelta(seconds=60))
+        directory.mkdir(parents=True)
+        found = {}
+        for what, place in vars(self.left).items():
+            if isinstance(place, Path):
+                found[what] = Path(shutil.copy(place, directory / what))
+        return replace(self.left, **found)
+
+    async def ask(
+        self, sandbox_id: str, token: str, call: RelayedCall, body: bytes | Path | None
+    ) -> RelayedAnswer:
+        """As the app takes an artifact in."""
+        data = body.read_bytes() if isinstance(body, Path) else body or b""
+        self.calls.append(call)
+        self.bodies.append(data)
+        name = call.path.rpartition("/")[2]
+        (order,) = (one for one in self.bench.sandboxes.orders.values() if one.sandbox_id == sandbox_id)
+        await self.bench.upload(name, data, of=order.name)
+        if name == "manifest.json":
+            async with self.bench.db.write() as session:
+                await set_sandbox(
+                    session, sandbox_id, self.bench.clock(), manifest_round=json.loads(data)["round"]
+                )
+                await record_fact(session, str(order.labels["spec"]), self.bench.clock())
+        return RelayedAnswer(call=call.call, status=204)
+
+
+@pytest.fixture
+def kept(bench: Bench) -> Kept:
+    found = Kept(bench)
+    bench.sandboxes.save_left = found.save_left  # type: ignore[attr-defined]
+    bench.parts = replace(bench.parts, door=found)
+    return found
+
+
+def leave_work(bench: Bench, kept: Kept) -> None:
+    """The newest sandbox has committed half of the work, and nobody has heard of it."""
+    _, bundle = bench.commit("half\n")
+    place = bench.scratch / "left.bundle"
+    place.write_bytes(bundle)
+    kept.left = Left(checkpoint=place)
+
+
+def leave_round(bench: Bench, kept: Kept, round_: int = 1) -> None:
+    """It had ended a round, whose result nobody has heard of."""
+    head, bundle = bench.commit(f"round {round_}\n")
+    order = bench.sandboxes.newest
+    result, manifest = bench.scratch / "left.bundle", bench.scratch / "left.json"
+    result.write_bytes(bundle)
+    manifest.write_text(
+        Manifest(
+            sandbox_id=order.sandbox_id, round=round_, start_sha=order.start_sha, head_sha=head,
+            bundle_sha256=hashlib.sha256(bundle).hexdigest(), status="completed", summary="Done alone.",
+            finished_at=bench.clock(),
+        ).model_dump_json()
+    )  # fmt: skip
+    kept.left = Left(checkpoint=result, result=result, manifest=manifest)
+
+
+def stand_still(bench: Bench) -> None:
+    """The provider has stopped it."""
+    name = bench.sandboxes.newest.name
+    bench.sandboxes.sights[name] = SandboxSight(name, SandboxStatus.EXITED, detail="stopped")
+
+
+def text_on_branch(bench: Bench) -> str:
+    return bench.git("show", f"{bench.github.pulls(bench.name)[0]['head']['sha']}:work.txt")
+
+
+async def test_agent_at_work_is_stopped_then_the_next_one_goes_on_from_what_it_had_ready(
+    bench: Bench, kept: Kept
+) -> None:
+    await start(bench)
+    leave_work(bench, kept)
+    stand_still(bench)
+    await bench.pass_time(30)
+    assert text_on_branch(bench) == "half\n"
+    assert len(bench.sandboxes.orders) == 2
+    assert bench.sandboxes.newest.start_sha == bench.github.pulls(bench.name)[0]["head"]["sha"]
+
+
+async def test_work_is_paused_and_its_sandbox_ends_without_a_word_then_what_it_had_ready_is_fetched_first(
+    bench: Bench, kept: Kept
+) -> None:
+    number = await start(bench)
+    leave_work(bench, kept)
+    say(bench, number, "/agent pause")
+    await bench.rest()
+    await bench.pass_time(10)
+    assert (await bench.spec()).state is SpecState.PAUSED
+    assert text_on_branch(bench) == "half\n"
+    assert bench.sandboxes.sights == {}
+
+
+async def test_work_is_paused_and_its_sandbox_had_ended_a_round_then_that_is_collected(
+    bench: Bench, kept: Kept
+) -> None:
+    number = await start(bench)
+    leave_round(bench, kept)
+    say(bench, number, "/agent pause")
+    await bench.rest()
+    await bench.pass_time(10)
+    assert (await bench.spec()).state is SpecState.PAUSED
+    assert text_on_branch(bench) == "round 1\n"
+    assert [one.state for one in (await tasks(bench)).values()] == [TaskState.COMPLETED]
+
+
+async def test_work_is_cancelled_and_its_sandbox_ends_without_a_word_then_what_it_had_ready_is_on_the_branch(
+    bench: Bench, kept: Kept
+) -> None:
+    number = await start(bench)
+    leave_work(bench, kept)
+    bench.unlabel(number)
+    await bench.rest()
+    await bench.pass_time(10)
+    assert (await bench.spec()).state is SpecState.CANCELLED
+    assert text_on_branch(bench) == "half\n"
+    assert "is on the branch" in bench.status(number)
+    assert bench.sandboxes.sights == {}
+
+
+async def test_sandbox_of_work_in_review_is_stopped_then_the_round_that_it_had_ended_is_collected(
+    bench: Bench, kept: Kept
+) -> None:
+    await start(bench)
+    await bench.hand_in()
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    leave_round(bench, kept, 2)
+    stand_still(bench)
+    await bench.pass_time(30)
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    assert text_on_branch(bench) == "round 2\n"
+    await bench.pass_time(30)
+    assert bench.sandboxes.sights == {}
+
+
+async def test_sandbox_was_over_before_any_worker_saw_it_run_then_its_round_counts(
+    bench: Bench, kept: Kept
+) -> None:
+    create = bench.sandboxes.ensure_created
+
+    async def over_at_once(order: SandboxOrder) -> SandboxSight:
+        await create(order)
+        if kept.left.manifest is None:
+            leave_round(bench, kept)
+        stand_still(bench)
+        return bench.sandboxes.sights[order.name]
+
+    bench.sandboxes.ensure_created = over_at_once  # type: ignore[method-assign]
+    number = bench.open_issue()
+    bench.label(number)
+    await bench.rest()
+    await bench.pass_time(30)
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    assert text_on_branch(bench) == "round 1\n"
+    assert len(bench.sandboxes.orders) == 1
+
+
+@pytest.mark.parametrize("how", ["watched", "paused", "cancelled", "in review"])
+async def test_no_room_to_start_it_once_more_then_that_is_told_and_it_goes_on_when_there_is(
+    bench: Bench, kept: Kept, how: str
+) -> None:
+    number = await start(bench)
+    if how == "in review":
+        await bench.hand_in()
+        await bench.rest()
+        leave_round(bench, kept, 2)
+    else:
+        leave_work(bench, kept)
+    kept.full = True
+    stand_still(bench)
+    if how == "paused":
+        say(bench, number, "/agent pause")
+    elif how == "cancelled":
+        bench.unlabel(number)
+    await bench.rest()
+    await bench.pass_time(900, 60)
+    assert TOLD in bench.status(number)
+    assert len(bench.sandboxes.sights) == 1, "it is kept"
+    assert kept.asked < 25
+    kept.full = False
+    await bench.pass_time(180, 15)
+    assert text_on_branch(bench) == ("round 2\n" if how == "in review" else "half\n")
+    assert TOLD not in bench.status(number)
+    assert GIVEN_UP not in bench.status(number)
+
+
+async def test_no_room_for_hours_then_it_is_given_up_and_told_and_the_work_goes_on_from_what_is_known(
+    bench: Bench, kept: Kept
+) -> None:
+    number = await start(bench)
+    await bench.checkpoint("quarter\n")
+    leave_work(bench, kept)
+    kept.full = True
+    stand_still(bench)
+    await bench.pass_time(LEFT_LIMIT.total_seconds() + 900, 300)
+    assert GIVEN_UP in bench.status(number)
+    assert TOLD not in bench.status(number)
+    assert text_on_branch(bench) == "quarter\n"
+    assert len(bench.sandboxes.orders) == 2
+    await bench.hand_in()
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+
+
+async def test_no_room_for_hours_while_work_is_cancelled_then_it_is_cancelled_all_the_same(
+    bench: Bench, kept: Kept
+) -> None:
+    number = await start(bench)
+    kept.full = True
+    stand_still(bench)
+    bench.unlabel(number)
+    await bench.rest()
+    await bench.pass_time(LEFT_LIMIT.total_seconds() + 900, 300)
+    assert (await bench.spec()).state is SpecState.CANCELLED
+    assert GIVEN_UP in bench.status(number)
+    assert bench.sandboxes.sights == {}
