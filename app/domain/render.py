@@ -26,6 +26,7 @@ MAX_CHECK_TEXT = 65_535
 RETRY_ACTION = ("Retry", "Run the failed work again", "retry")
 
 PAUSED = "⏸️ Paused"
+UNDER_WAY = "🛠️ The work is under way"
 _LIVE = {one.value for one in SPEC_LIVE}
 _HEADLINES = {
     Outcome.DONE: "✅ Done: ready for review",
@@ -236,7 +237,7 @@ def render_check(view: SpecView, details_url: str) -> CheckOutput:
         summary.append(f"The work is paused. {PAUSED_HINT}")
     elif outcome is None:
         where = status_missing(view) or "The status comment on the issue shows how it goes."
-        summary.append(f"The agent is at work in its sandbox. {where}")
+        summary.append(f"Nothing is to be done here yet. {where}")
     if view.outcome_detail and outcome is not None:
         summary.append(neutralize_agent_text(view.outcome_detail, 20_000))
     if view.status_untold and outcome is not None:
@@ -246,7 +247,8 @@ def render_check(view: SpecView, details_url: str) -> CheckOutput:
         None if outcome is None else conclusion_of(outcome, TIMED_OUT if "time limit" in reason else "")
     )
     return CheckOutput(
-        title=headline(view),
+        # Under way it is written once for each head: only what is true until the end.
+        title=headline(view) if is_paused or conclusion else UNDER_WAY,
         summary=cut_text("\n".join(summary), MAX_CHECK_TEXT),
         details_url=details_url,
         conclusion=conclusion,

@@ -149,7 +149,17 @@ def test_pull_request_shows_the_same_tasks() -> None:
         "- [x] **T1** Add choose\n- [ ] **T3** Test it ⏳\n- [ ] **T2** Tell of it (after T1, T3)\n" in body
     )
     assert "Closes #7" in body
-    assert render_check(implementing(), "https://h").title == "🛠️ The agent is at work: task 2 of 3"
+
+
+def test_check_run_says_until_the_end_only_what_stays_true() -> None:
+    """It is written once for each head: whoever waits for a sandbox meanwhile, or works on which task, is told elsewhere."""
+    views = (
+        implementing(),
+        implementing(agent=None),
+        implementing(tasks=TASKS[2:], waits_for="a free sandbox"),
+    )
+    assert len({render_check(view, "https://h") for view in views}) == 1
+    assert render_check(views[0], "https://h").title == "🛠️ The work is under way"
 
 
 def test_larger_numbers_are_no_news_while_planning_and_a_phase_is() -> None:
