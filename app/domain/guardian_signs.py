@@ -159,21 +159,21 @@ def parse_edit(data: Mapping[str, Any]) -> Edit | None:
     path = path[:MAX_PATH]
     removed, added = _lines(diff if isinstance(diff, str) else "")
     weakens = next((line for line in added if _WEAKENED.search(line)), None) if is_test(path) else None
-    # Of a change that is too large to be shown whole, what takes the place of a test may be what is not shown.
-    whole = not _is_more(data.get("lines_added"), len(added))
+    # Of a change that is too large to be shown whole, each line that is not shown may take the place of a test.
+    unseen = _unseen(data.get("lines_added"), len(added))
     return Edit(
         path,
         change if isinstance(change, str) else "modified",
         digest("\n".join(removed)) if removed else None,
         digest("\n".join(added)) if added else None,
         None if weakens is None else _short(weakens.strip()),
-        _heads(path, removed) if whole else (),
+        _heads(path, removed)[unseen:],
         _heads(path, added),
     )
 
 
-def _is_more(told: object, shown: int) -> bool:
-    return isinstance(told, int) and told > shown
+def _unseen(told: object, shown: int) -> int:
+    return max(told - shown, 0) if isinstance(told, int) else 0
 
 
 def _heads(path: str, lines: list[str]) -> tuple[str, ...]:

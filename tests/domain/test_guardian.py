@@ -319,9 +319,14 @@ def test_tests_within_a_file_are_renamed_or_moved_then_nothing_is_found(told: li
     assert find([bash("mend it"), *told, bash("make test")]) is None
 
 
-def test_change_is_too_large_to_be_seen_whole_then_what_it_seems_to_take_away_is_not_found() -> None:
-    kind, data = edited("tests/test_a.py", removed=written("a"), added="x = 1")
-    assert find([(kind, data | {"lines_removed": 3, "lines_added": 900}), bash("make test")]) is None
+@pytest.mark.parametrize(("unseen", "detail"), [(900, ""), (3, ""), (1, "2 tests fewer")])
+def test_change_is_not_shown_whole_then_tests_are_missed_that_no_unseen_line_can_stand_for(
+    unseen: int, detail: str
+) -> None:
+    kind, data = edited("tests/test_a.py", removed=written("a", "b", "c"), added="x = 1")
+    found = find([(kind, data | {"lines_added": 1 + unseen}), bash("make test")])
+    assert (found.detail if found else "").endswith(detail)
+    assert bool(found) is bool(detail)
 
 
 def test_plan_says_that_the_file_is_to_go_then_its_tests_are_not_missed() -> None:
