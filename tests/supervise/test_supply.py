@@ -155,6 +155,22 @@ async def test_budget_for_the_issue_is_below_a_sandboxes_then_that_is_what_the_f
     assert "Waits for" not in bench.status(number)
 
 
+async def test_issue_has_spent_what_it_may_then_it_waits_and_goes_on_within_a_minute_of_more(
+    bench: Bench,
+) -> None:
+    supply(bench, spec_budget_usd=10.0)
+    number = await start(bench)
+    await spend(bench, 10.0)
+    bench.sandboxes.lose(bench.sandboxes.newest.name)
+    await bench.pass_time(1200, 60)
+    assert "what this issue may cost is used up" in bench.status(number)
+    assert len(bench.sandboxes.orders) == 1
+    supply(bench, spec_budget_usd=15.0)
+    await bench.pass_time(60, 15)
+    assert [box.budget_usd for box in await bench.boxes()] == [10.0, 5.0]
+    assert "Waits for" not in bench.status(number)
+
+
 async def test_days_money_is_set_aside_for_agents_then_told_so_and_the_rest_goes_to_who_came_first(
     bench: Bench,
 ) -> None:

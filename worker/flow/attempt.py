@@ -27,7 +27,7 @@ LOOK_S = {
     Shortage.PROVIDER: 30.0,
     Shortage.KEY: 60.0,
     Shortage.HAND_IN: 60.0,
-    Shortage.SPEC_BUDGET: 600.0,
+    Shortage.SPEC_BUDGET: 60.0,
     Shortage.SPEC_BUDGET_HELD: 10.0,
     Shortage.DAY_BUDGET: 60.0,
     Shortage.DAY_BUDGET_HELD: 10.0,
