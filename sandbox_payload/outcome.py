@@ -6,7 +6,7 @@ import re
 import signal
 from dataclasses import dataclass
 
-from claude_agent_sdk import ResultMessage
+from claude_agent_sdk import ClaudeSDKError, ProcessError, ResultMessage
 
 from sandbox_payload.agent import Gone
 from sandbox_payload.wire import ExitCode, ManifestStatus
@@ -63,6 +63,14 @@ def judge_gone(gone: Gone) -> Outcome:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
         return _failed("cli_killed", f"The agent's process was killed by {name}. {gone.detail}")
     return _failed("cli_ended", f"The agent's process ended (exit code {code}). {gone.detail}")
+
+
+def judge_not_started(error: ClaudeSDKError) -> Outcome:
+    """What stops it from starting does so the next time, too; but whoever kills it (a want of memory) may not."""
+    code = error.exit_code if isinstance(error, ProcessError) else None
+    if code is not None and code < 0:
+        return judge_gone(Gone(code, str(error)))
+    return _failed("agent_not_started", str(error))
 
 
 def _reason(result: ResultMessage, detail: str) -> str:

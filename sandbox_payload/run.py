@@ -26,7 +26,7 @@ from sandbox_payload.inputs import Inputs
 from sandbox_payload.link import Link, LinkError, NotAuthorized
 from sandbox_payload.link_files import FilesLink
 from sandbox_payload.options import agent_options
-from sandbox_payload.outcome import TERMINATED, Outcome
+from sandbox_payload.outcome import TERMINATED, Outcome, judge_not_started
 from sandbox_payload.planning import Planning
 from sandbox_payload.processes import end_descendants
 from sandbox_payload.progress import Progress, read_progress, record_progress
@@ -180,7 +180,7 @@ class Run:
             await asyncio.to_thread(self._changes.look)
 
     async def _not_started(self, error: ClaudeSDKError) -> ExitCode:
-        outcome = Outcome("failed", "agent_not_started", str(error)[:4_000], ExitCode.AGENT_FAILED)
+        outcome = judge_not_started(error)
         await self._handover.finish(outcome, None, time.monotonic() + 60)
         self._spool.append(EventType.FAILED, {"round": 1, "reason": outcome.reason, "detail": outcome.detail})
         return outcome.exit_code

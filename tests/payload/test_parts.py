@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_agent_sdk import ResultMessage
+from claude_agent_sdk import ClaudeSDKError, CLINotFoundError, ProcessError, ResultMessage
 
 from sandbox_payload.agent import Gone
-from sandbox_payload.outcome import judge_gone, judge_result
+from sandbox_payload.outcome import judge_gone, judge_not_started, judge_result
 from sandbox_payload.transcript import BadTranscript, has_session, pack_transcript, restore_transcript
 from tests.payload.sandbox import ROOT, eventually
 
@@ -234,3 +234,17 @@ def test_when_the_command_line_is_gone_then_it_is_named(code: int, reason: str, 
     outcome = judge_gone(Gone(code, ""))
     assert outcome.reason == reason
     assert said in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ProcessError("Command failed", exit_code=-9), "cli_killed"),
+        (ProcessError("Command failed", exit_code=1), "agent_not_started"),
+        (CLINotFoundError(), "agent_not_started"),
+    ],
+)
+def test_when_the_command_line_does_not_start_then_only_one_that_was_killed_is_tried_again(
+    error: ClaudeSDKError, reason: str
+) -> None:
+    assert judge_not_started(error).reason == reason
