@@ -20,7 +20,9 @@ class ControlClient:
 
     def __init__(self, url: str, *, timeout_s: float = 30.0) -> None:
         self.url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self.url, timeout=timeout_s, trust_env=False)
+        # Kept for less long than the server does, which may close it just when the next request goes out.
+        limits = httpx.Limits(keepalive_expiry=2.0)
+        self._http = httpx.Client(base_url=self.url, timeout=timeout_s, trust_env=False, limits=limits)
 
     def __enter__(self) -> Self:
         return self

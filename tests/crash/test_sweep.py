@@ -26,6 +26,8 @@ PLANNED = ("plan", "plan_comment", "questions", "show", "approve", "effect.react
 """What only a planned run passes through (test_planning_killed.py)."""
 
 
+RUNS_AT_MOST = 3
+
 REVIEWED = ("effect.review_batch", "review_message", "effect.review_reaction", "effect.remark_reaction",
             "effect.thread_answer", "effect.review_again")  # fmt: skip
 """What only a run passes through whose result is reviewed."""
@@ -62,14 +64,21 @@ def test_worker_killed_at_points_of_a_delivering_run(
 ) -> None:
     """Each acts once; the next one meets the process after it. A death inside a step may be after its last line that
     matters: the step is not run again then, and its own point never reached. Hence the steps have a run of their own.
+    Something else may end a step there, too (GitHub's answer takes too long): what one run passes by is met in another.
     """
-    restart(world, armed(points))
-    kit = world.repository()
-    number = kit.start("edit_readme")
-    settled_s = settle(world, kit)
-    assert world.crashed() == set(points)
-    assert_one_of_each(kit, number)
-    note_all(request, points, settled_s)
+    left = set(points)
+    for _ in range(RUNS_AT_MOST):
+        restart(world, armed(sorted(left)))
+        kit = world.repository()
+        number = kit.start("edit_readme")
+        settled_s = settle(world, kit)
+        assert_one_of_each(kit, number)
+        met = left & world.crashed()
+        note_all(request, sorted(met), settled_s)
+        left -= met
+        if not left:
+            break
+    assert not left, "passed by in every run"
 
 
 def test_worker_killed_while_it_watches_a_running_agent(world: World, request: pytest.FixtureRequest) -> None:

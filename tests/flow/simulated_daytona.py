@@ -13,7 +13,9 @@ class SimulatedDaytona:
     """`url` is where the simulator listens."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=url, timeout=30, trust_env=False)
+        self._http = httpx.Client(
+            base_url=url, timeout=30, trust_env=False, limits=httpx.Limits(keepalive_expiry=2.0)
+        )
         self.settings = {
             "DAYTONA_API_KEY": DAYTONA_KEY,
             "DAYTONA_API_URL": f"{url}/api",

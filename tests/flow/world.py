@@ -31,6 +31,8 @@ from tests.servers import DatabaseLook
 Found = TypeVar("Found")
 
 PATIENCE_S = 200.0
+KEPT = httpx.Limits(keepalive_expiry=2.0)
+"""Less than servers wait before they close a connection, which may be just when the next request goes out."""
 _APP_MANIFEST = Path(__file__).resolve().parents[2] / "app.yml"
 PEOPLE = ("alice", "carol", "dave", "bob")
 """Of every repository: alice is admin, carol and dave write, bob reads."""
@@ -109,7 +111,7 @@ class World:
             self.spawn(name, arguments, {"PATH": os.environ["PATH"], "HOME": str(self.home)})
         urls = {name: self.wait(partial(self._url, name), f"simulator {name}") for name in simulators}
         self.github = Control(urls["github"])
-        self.model = httpx.Client(base_url=urls["model"], timeout=30, trust_env=False)
+        self.model = httpx.Client(base_url=urls["model"], timeout=30, trust_env=False, limits=KEPT)
         if "daytona" in urls:
             self._daytona = SimulatedDaytona(urls["daytona"])
         self.app = httpx.Client(
@@ -117,6 +119,7 @@ class World:
             headers={"Authorization": f"Bearer {self.secrets['operator']}"},
             timeout=30,
             trust_env=False,
+            limits=KEPT,
         )
         for login in PEOPLE:
             self.github.create_user(login)
