@@ -8,7 +8,7 @@ from app.db import installations
 from app.db.effects import record_effect
 from app.db.lifecycle import record_installation_of
 from app.db.specs import list_live_of, record_access_back
-from app.domain.errors import Denied, Gone
+from app.domain.errors import Denied, Gone, refuses_credentials
 from app.domain.ids import InstallationId
 from app.domain.ports import Repository
 from app.domain.states import DeliveryState
@@ -95,7 +95,7 @@ async def _fetch_reached(parts: Parts, installation_id: InstallationId) -> froze
     try:
         listed = await parts.github.fetch_installation_repositories(installation_id)
     except (Gone, Denied) as refused:
-        if isinstance(refused, Denied) and refused.reason == "credentials":
+        if refuses_credentials(refused):
             raise
         return None
     return frozenset(int(repo.repo_id) for repo in listed)

@@ -14,7 +14,7 @@ from app.db.installations import find_repository
 from app.db.models import Effect
 from app.db.pace import writing
 from app.db.sub_issues import is_sub_issue_owed
-from app.domain.errors import Denied, Gone, Refused, RetryAt
+from app.domain.errors import Denied, Gone, Refused, RetryAt, refuses_credentials
 from app.domain.ids import InstallationId, IssueNumber, RepoId
 from app.domain.pace import Urgency
 from app.domain.ports import RepoRef
@@ -49,7 +49,7 @@ def _is_still_owed(effect: Effect, error: Exception) -> bool:
     """Credentials are the operator's to mend. A batch of review words is all that there is of them here, so one refusal
     does not lose them.
     """
-    if isinstance(error, Denied) and error.reason == "credentials":
+    if refuses_credentials(error):
         return True
     return (
         effect.kind == "review_batch" and isinstance(error, Denied | Gone) and effect.attempts < MAX_ATTEMPTS

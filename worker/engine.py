@@ -17,7 +17,16 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError, TimeoutError as PoolTime
 
 from app.db.pace import writing
 from app.db.specs import Claim, claim_spec, release_spec, renew_lease
-from app.domain.errors import Denied, Fenced, Gone, OutsideError, Refused, RetryAt, Unexpected
+from app.domain.errors import (
+    Denied,
+    Fenced,
+    Gone,
+    OutsideError,
+    Refused,
+    RetryAt,
+    Unexpected,
+    refuses_credentials,
+)
 from app.domain.notices import CANCEL_TEXTS, DENIED, INTERNAL
 from app.domain.pace import Urgency
 from app.domain.states import SPEC_LIVE, SpecState
@@ -214,7 +223,7 @@ class Engine:
         if isinstance(error, Denied) and error.reason == "sandbox_key":
             # The operator's to mend.
             return await self._wait(step, claim, Shortage.KEY, self._parts.clock() + CREDENTIALS_PAUSE)
-        if isinstance(error, Denied) and error.reason == "credentials":
+        if refuses_credentials(error):
             # The operator's to mend, and nothing could be told on GitHub until then.
             return self._put_off(claim, RetryAt(str(error), self._parts.clock() + CREDENTIALS_PAUSE))
         if step is None or step.spec.state not in SPEC_LIVE:

@@ -13,7 +13,7 @@ from app.db.checks import list_checks, record_check, set_check
 from app.db.models import CheckRun
 from app.db.pace import writing
 from app.db.writes import get_pressure
-from app.domain.errors import Denied, Gone, Refused
+from app.domain.errors import Denied, Gone, Refused, refuses_credentials
 from app.domain.ids import IssueNumber
 from app.domain.markers import status_marker
 from app.domain.pace import EditKind, Urgency, decide_edit_wait
@@ -82,7 +82,7 @@ def _digest(text: str) -> str:
 
 def _unless_credentials(refused: Gone | Denied | Refused) -> None:
     """A key or token that GitHub does not take says nothing about this one comment or check run."""
-    if isinstance(refused, Denied) and refused.reason == "credentials":
+    if refuses_credentials(refused):
         raise refused
 
 

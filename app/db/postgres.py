@@ -10,8 +10,8 @@ from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 IDLE_S = 5.0
-"""One that was used later than this is taken as it is: the system tells us of a server that went away, and what it
-does not tell in that time (a cut cable) can happen within a transaction as well.
+"""One that was used less long ago is taken as it is: the system tells us of a server that went away, and what it does
+not tell in that time (a cut cable) can happen within a transaction as well.
 """
 _LAST_USED = "issuewright_last_used"
 

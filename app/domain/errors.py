@@ -74,3 +74,10 @@ class ResultRefused(IssuewrightError):
         self.code = code
         self.detail = detail
         self.paths = paths
+
+
+def refuses_credentials(error: BaseException) -> bool:
+    """Whether GitHub takes the App's key or a token of it no more: the operator's to mend, and no word about the one
+    thing that was asked for.
+    """
+    return isinstance(error, Denied) and error.reason == "credentials"

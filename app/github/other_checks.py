@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from app.domain.ci import ACTIONS, MAX_ANNOTATIONS, Annotation, CheckDetails, HeadChecks, OtherCheck
-from app.domain.errors import Denied, Gone, Refused
+from app.domain.errors import Denied, Gone, Refused, refuses_credentials
 from app.domain.ports import RepoRef
 from app.github.answers import parse_entries
 from app.github.clients import Ask, work_on
@@ -109,7 +109,7 @@ class OtherChecks(Family):
 
 def _unless_credentials(error: Gone | Denied | Refused) -> None:
     """A key or token that GitHub does not take says nothing about one annotation or log."""
-    if isinstance(error, Denied) and error.reason == "credentials":
+    if refuses_credentials(error):
         raise error
 
 

@@ -9,7 +9,7 @@ import structlog
 from app.db.models import Sandbox
 from app.db.sandboxes import find_artifact, move_sandbox, set_sandbox
 from app.db.wrap_up import withdraw_wrap_up, wrap_up_id
-from app.domain.errors import Denied, Gone
+from app.domain.errors import Denied, Gone, refuses_credentials
 from app.domain.notices import CANCEL_TEXTS, KEPT
 from app.domain.ports import SandboxSight, SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
@@ -67,7 +67,7 @@ async def _is_on_the_branch(step: Step) -> bool:
     try:
         return await find_head(step) is not None
     except (Gone, Denied) as refused:
-        if isinstance(refused, Denied) and refused.reason == "credentials":
+        if refuses_credentials(refused):
             raise
         return True
 
@@ -148,7 +148,7 @@ async def _save_work(step: Step, sandbox: Sandbox) -> None:
             await rescue_checkpoint(step, sandbox)
             return
         except (Gone, Denied) as refused:
-            if isinstance(refused, Denied) and refused.reason == "credentials":
+            if refuses_credentials(refused):
                 raise
             log.warning("work.not_pushed", sandbox_id=sandbox.id, error=str(refused))
     async with step.parts.db.read() as session:

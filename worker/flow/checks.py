@@ -27,7 +27,7 @@ from app.domain.ci import (
     render_given_up,
     without_check_notes,
 )
-from app.domain.errors import Denied, Gone, Refused, RetryAt
+from app.domain.errors import Denied, Gone, Refused, RetryAt, refuses_credentials
 from sandbox_payload.wire import MessageType
 from worker.step import Step
 
@@ -56,7 +56,7 @@ async def look_at_checks(step: Step) -> datetime | None:
     except RetryAt as later:
         return await _put_off(step, seen, max(later.at, step.later(RETRY_S)))
     except (Gone, Denied, Refused) as refused:
-        if isinstance(refused, Denied) and refused.reason == "credentials":
+        if refuses_credentials(refused):
             raise
         # What else that means, the flow finds out; the work itself does not depend on others' checks.
         log.warning("checks.not_read", error=str(refused))

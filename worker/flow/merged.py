@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from app.domain.errors import Denied, Gone
+from app.domain.errors import Denied, Gone, refuses_credentials
 from app.domain.ids import IssueNumber
 from app.domain.states import SpecState
 from app.domain.view import Outcome
@@ -23,7 +23,7 @@ async def end_merged(step: Step) -> datetime:
             await step.parts.github.ensure_issue_closed(step.repo, IssueNumber(step.spec.issue_number))
             crashpoint("close_issue.after")
         except (Gone, Denied) as refused:
-            if isinstance(refused, Denied) and refused.reason == "credentials":
+            if refuses_credentials(refused):
                 raise
             # The merge counts all the same.
     if step.spec.state not in {SpecState.IMPLEMENTING, SpecState.IN_REVIEW}:

@@ -9,7 +9,7 @@ import structlog
 from app.db import installations
 from app.db.intake import claim_delivery, defer_delivery, settle_delivery
 from app.db.models import Delivery
-from app.domain.errors import Denied, Gone, RetryAt
+from app.domain.errors import Denied, Gone, RetryAt, refuses_credentials
 from app.domain.states import DeliveryState
 from app.domain.triggers import (
     OTHER_APP,
@@ -178,7 +178,7 @@ class Intake:
         now = self._parts.clock()
         async with self._parts.db.write() as session:
             # Credentials that GitHub refuses are the operator's to mend: the delivery waits for that.
-            waits = isinstance(error, Denied) and error.reason == "credentials"
+            waits = refuses_credentials(error)
             final = isinstance(error, Gone | Denied) or delivery.attempts >= MAX_ATTEMPTS
             if final and not waits:
                 await settle_delivery(
