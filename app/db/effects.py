@@ -99,11 +99,9 @@ async def claim_effect(session: AsyncSession, effect_id: str, now: datetime) -> 
         update(Effect)
         .where(Effect.id == effect_id, *_due(now))
         .values(claimed_until_at=now + CLAIM, attempts=Effect.attempts + 1)
-        .returning(Effect.id)
+        .returning(Effect)
     )
-    if (await session.execute(statement)).scalar_one_or_none() is None:
-        return None
-    return (await session.execute(select(Effect).where(Effect.id == effect_id))).scalar_one()
+    return (await session.execute(statement)).scalar_one_or_none()
 
 
 async def settle_effect(

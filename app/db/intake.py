@@ -33,11 +33,9 @@ async def claim_delivery(session: AsyncSession, delivery_id: str, now: datetime)
         update(Delivery)
         .where(Delivery.id == delivery_id, *_waiting(now))
         .values(claimed_until_at=now + CLAIM, attempts=Delivery.attempts + 1)
-        .returning(Delivery.id)
+        .returning(Delivery)
     )
-    if (await session.execute(statement)).scalar_one_or_none() is None:
-        return None
-    return (await session.execute(select(Delivery).where(Delivery.id == delivery_id))).scalar_one()
+    return (await session.execute(statement)).scalar_one_or_none()
 
 
 async def settle_delivery(

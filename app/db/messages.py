@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import Message, Sandbox, Spec
-from app.db.sandbox_access import lock_live
+from app.db.sandbox_access import lock_live, lock_newest_live
 from app.domain.ids import SandboxId
 from app.domain.states import SANDBOX_LIVE, MessageState
 from sandbox_payload.wire import MessageType
@@ -52,10 +52,15 @@ async def record_message(
     if message.id is not None and (known := await session.get(Message, message.id)) is not None:
         return known if known.sandbox_id == sandbox_id else None
     row = _row(message, sandbox.spec_id, now)
-    row.sandbox_id, row.seq = sandbox_id, await find_highest_seq(session, sandbox_id) + 1
+    await _number(session, row, sandbox)
+    return row
+
+
+async def _number(session: AsyncSession, row: Message, sandbox: Sandbox) -> None:
+    """Under the next number of that sandbox, whose row this transaction holds."""
+    row.sandbox_id, row.seq = sandbox.id, await find_highest_seq(session, SandboxId(sandbox.id)) + 1
     session.add(row)
     await session.flush()
-    return row
 
 
 async def record_message_of_spec(
@@ -66,13 +71,11 @@ async def record_message_of_spec(
     The caller has written to the spec's row before, in this transaction: whoever records a sandbox writes to it too, so
     that one of the two sees the other's.
     """
-    live = select(Sandbox.id).where(Sandbox.spec_id == spec_id, Sandbox.state.in_(SANDBOX_LIVE))
-    newest = live.order_by(Sandbox.created_at.desc(), Sandbox.id.desc())
-    for sandbox_id in () if held else (await session.scalars(newest)).all():
-        row = await record_message(session, SandboxId(sandbox_id), message, now)
-        if row is not None:
-            return row
     row = _row(message, spec_id, now)
+    sandbox = None if held else await lock_newest_live(session, spec_id)
+    if sandbox is not None:
+        await _number(session, row, sandbox)
+        return row
     session.add(row)
     await session.flush()
     return row
@@ -252,6 +255,15 @@ async def record_sent(session: AsyncSession, ids: Sequence[uuid.UUID], now: date
 
 async def find_highest_seq(session: AsyncSession, sandbox_id: SandboxId) -> int:
     return await session.scalar(select(func.max(Message.seq)).where(Message.sandbox_id == sandbox_id)) or 0
+
+
+async def find_highest_seq_if_live(session: AsyncSession, sandbox_id: SandboxId) -> int | None:
+    """0 when it has no messages; None when it has ended or does not exist."""
+    highest = select(func.max(Message.seq)).where(Message.sandbox_id == Sandbox.id).scalar_subquery()
+    found: int | None = await session.scalar(
+        select(func.coalesce(highest, 0)).where(Sandbox.id == sandbox_id, Sandbox.state.in_(SANDBOX_LIVE))
+    )
+    return found
 
 
 async def record_acknowledged(

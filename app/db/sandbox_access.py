@@ -46,11 +46,6 @@ async def is_known_token(session: AsyncSession, token: bytes) -> bool:
     return found is not None
 
 
-async def is_live(session: AsyncSession, sandbox_id: SandboxId) -> bool:
-    state = await session.scalar(select(Sandbox.state).where(Sandbox.id == sandbox_id))
-    return state in SANDBOX_LIVE
-
-
 async def lock_live(session: AsyncSession, sandbox_id: str) -> Sandbox | None:
     """The row of a live sandbox, held until the transaction ends; None when it has ended or does not exist."""
     row: Sandbox | None = await session.scalar(
@@ -60,6 +55,18 @@ async def lock_live(session: AsyncSession, sandbox_id: str) -> Sandbox | None:
         .execution_options(populate_existing=True)
     )
     return row if row is not None and row.state in SANDBOX_LIVE else None
+
+
+async def lock_newest_live(session: AsyncSession, spec_id: str) -> Sandbox | None:
+    """As `lock_live`, of all the spec's live sandboxes the newest; None when none lives."""
+    rows = await session.scalars(
+        select(Sandbox)
+        .where(Sandbox.spec_id == spec_id, Sandbox.state.in_(SANDBOX_LIVE))
+        .order_by(Sandbox.id)  # as all who lock several
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    return max(rows, key=lambda row: (row.created_at, row.id), default=None)
 
 
 def lock_all_live(session: Session, sandbox_ids: Collection[str]) -> dict[str, Sandbox]:

@@ -260,6 +260,18 @@ async def record_fact(session: AsyncSession, spec_id: str, now: datetime) -> int
     return await session.run_sync(bump_version, spec_id, now)
 
 
+async def record_fact_of(session: AsyncSession, spec_id: str, now: datetime) -> Spec | None:
+    """As `record_fact`. Returns the row as it is then; None when there is no such spec."""
+    statement = (
+        update(Spec)
+        .where(Spec.id == spec_id)
+        .values(version=Spec.version + 1, updated_at=now)
+        .returning(Spec)
+        .execution_options(populate_existing=True)
+    )
+    return (await session.execute(statement)).scalar_one_or_none()
+
+
 def bump_version(session: Session, spec_id: str, now: datetime) -> int:
     """As `record_fact`, for a transaction that runs in a thread."""
     statement = (

@@ -13,10 +13,10 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.effects import record_reaction
-from app.db.messages import find_highest_seq, list_messages, record_acknowledged, record_sent
+from app.db.messages import find_highest_seq_if_live, list_messages, record_acknowledged, record_sent
 from app.db.models import Message as MessageRow
 from app.db.reviews import owe_receipts
-from app.db.sandbox_access import SandboxIdentity, is_live, lock_live
+from app.db.sandbox_access import SandboxIdentity, lock_live
 from app.db.specs import find_spec
 from app.domain.ids import EffectId
 from app.domain.replies import ROCKET
@@ -97,15 +97,17 @@ async def get_messages(
 
 async def _look(parts: Parts, sandbox: SandboxIdentity, after: int) -> MessagesPage:
     """Looks first whether it needs the database's only writing place: a bell also rings when it has come back."""
-    async with parts.database.read() as session:
-        if not await is_live(session, sandbox.id):
-            raise ended()
+    async with parts.database.look() as session:
         # The number first: whatever comes between the two is in the list, and no number passes over it.
-        highest = max(after, await find_highest_seq(session, sandbox.id))
+        highest = await find_highest_seq_if_live(session, sandbox.id)
+        if highest is None:
+            raise ended()
         rows = await list_messages(session, sandbox.id, after, _PAGE)
     if any(row.state is MessageState.QUEUED for row in rows):
         rows = await _send(parts, sandbox, after)
-    return MessagesPage(messages=[_message(row) for row in rows], last_seq=rows[-1].seq if rows else highest)
+    return MessagesPage(
+        messages=[_message(row) for row in rows], last_seq=rows[-1].seq if rows else max(after, highest)
+    )
 
 
 async def _send(parts: Parts, sandbox: SandboxIdentity, after: int) -> Sequence[MessageRow]:

@@ -27,7 +27,7 @@ async def identify(parts: Parts, sandbox_id: str, token: bytes | None) -> Sandbo
         raise Problem(401, "a sandbox token is needed", headers={"WWW-Authenticate": "Bearer"})
     if "\x00" in sandbox_id:
         raise Problem(403, "this token is of another sandbox")
-    async with parts.database.read() as session:
+    async with parts.database.look() as session:
         identity = await find_by_token(session, sandbox_id, token)
         known = identity is not None or await is_known_token(session, token)
     if identity is None:

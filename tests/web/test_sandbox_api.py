@@ -296,14 +296,14 @@ async def test_bell_away_then_the_poll_looks_at_the_database_and_does_not_spin(m
     sandbox_id, _ = sandbox = await add_sandbox(world)
     world.bell.away = True
     looks = 0
-    read = world.database.read
+    look = world.database.look
 
     def counted():
         nonlocal looks
         looks += 1
-        return read()
+        return look()
 
-    world.database.read = counted
+    world.database.look = counted
     poll = asyncio.create_task(get(world, sandbox, wait=20))
     await until(lambda: looks >= 3)
     await queue(world, sandbox_id)

@@ -205,8 +205,7 @@ def _act(hearing: Hearing, spec_id: str, parsed: Comment, bases: frozenset[str])
     async def write(session: AsyncSession) -> None:
         now, comment = hearing.parts.clock(), hearing.comment
         # Writing to the row first: whoever records a sandbox does so too, and one sees the other's.
-        await specs.record_fact(session, spec_id, now)
-        spec = await specs.find_spec(session, spec_id)
+        spec = await specs.record_fact_of(session, spec_id, now)
         await _record_heard(hearing, session, (*earlier, *map(words_of, fresh)))
         if spec is None:
             return
@@ -232,7 +231,7 @@ async def _say(hearing: Hearing, asked: Asked, verdict: Verdict, text: str) -> N
     if text and await has_said_enough(asked.session, asked):
         await _leave_out(hearing, asked, verdict)
         return
-    heard = await deliver(asked, comment_id, text)
+    heard = await deliver(asked, comment_id, text, new=hearing.heard is None)
     if heard and text:
         effect = await record_reaction(asked.session, hearing.repo_key, comment_id, EYES, asked.now)
         verdict.effect_ids += [effect] if effect else []
@@ -309,6 +308,7 @@ async def _record_heard(
     comment, now = hearing.comment, hearing.parts.clock()
     repo_id = repo_of(hearing.happening).repo_id
     new = Heard(moment_of(comment.edited_at), digest_of(comment.body), commands, deleted)
-    if await find_heard(session, repo_id, comment.comment_id) != hearing.heard:
+    if not await record_heard(
+        session, repo_id, comment.comment_id, hearing.number, new, now, before=hearing.heard
+    ):
         raise RetryAt("another word of the same comment came meanwhile", now)
-    await record_heard(session, repo_id, comment.comment_id, hearing.number, new, now)

@@ -21,13 +21,13 @@ from sandbox_payload.wire import MessageType
 from worker.intake.commands import Asked
 
 
-async def deliver(asked: Asked, comment_id: int, text: str) -> bool:
+async def deliver(asked: Asked, comment_id: int, text: str, *, new: bool) -> bool:
     """Queue `text`, or change what was queued of the same comment. False when nobody will hear it: the spec is
-    completed. Raises RetryAt while failed work is still being told as such.
+    completed. `new`: nothing was made of the comment before. Raises RetryAt while failed work is still being told as such.
     """
     if asked.spec.state is SpecState.COMPLETED:
         return not text
-    earlier = await list_messages_of_comment(asked.session, asked.spec.id, comment_id)
+    earlier = () if new else await list_messages_of_comment(asked.session, asked.spec.id, comment_id)
     content = await _changed(asked, earlier, text) if earlier else text
     if not content:
         return True

@@ -47,7 +47,7 @@ async def find_names(parts: Parts, happening: Happening) -> Names | None:
         repo.private,
         repo.default_branch or None,
     )
-    async with parts.db.read() as session:
+    async with parts.db.look() as session:
         known = await find_repository(session, told.id)
     if known is None or all(getattr(known, key) == value for key, value in told.values.items()):
         return told

@@ -44,7 +44,7 @@ async def get_model_key(parts: Parts, sandbox: SandboxIdentity) -> ModelKey:
     none or the nearest one can't be read: somebody else's is not used in its place.
     """
     try:
-        async with parts.database.read() as session:
+        async with parts.database.look() as session:
             row = await find_stored_of_spec(session, CredentialKind.MODEL, sandbox.spec_id)
     except (SQLAlchemyError, OSError):
         raise ModelError(503, "storage is unavailable; try again", "storage") from None
