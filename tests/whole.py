@@ -15,6 +15,7 @@ WHOLE = (
     "tests/cli/test_credentials.py",
     "tests/cli/test_demo.py",
     "tests/cli/test_doctor.py",
+    "tests/cli/test_messages.py",
     "tests/cli/test_register.py",
     "tests/cli/test_set_up.py",
     "tests/cli/test_up.py",

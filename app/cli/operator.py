@@ -36,6 +36,13 @@ class Operator:
             return answer.json()
         raise _refusal(answer)
 
+    async def post(self, path: str, ask: Any) -> Any:
+        """`ask` as JSON; the answer's JSON. Raises NotShown."""
+        answer = await self._client.post(path, json=ask)
+        if answer.is_success:
+            return answer.json()
+        raise _refusal(answer)
+
     async def stream(self, path: str) -> AsyncIterator[bytes]:
         """The answer's bytes. Raises NotShown."""
         async with self._client.stream("GET", path) as answer:

@@ -15,6 +15,7 @@ from app.cli import (
     deliveries,
     demo,
     doctor,
+    messages,
     processes,
     register,
     sandboxes,
@@ -64,6 +65,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(specs.app, name="specs")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(sandboxes.app, name="sandboxes")
+app.add_typer(messages.app, name="messages")
 app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(credentials.app, name="credentials")
 

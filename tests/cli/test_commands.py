@@ -24,6 +24,7 @@ COMMANDS = [
     *([noun, verb] for noun in ("specs", "tasks", "sandboxes") for verb in ("list", "show")),
     *(["specs", "bundle"], ["sandboxes", "events"], ["sandboxes", "logs"]),
     *(["sandboxes", "compare"], ["sandboxes", "cleanup"]),
+    ["messages", "send"],
     *(["deliveries", "list"], ["deliveries", "replay"]),
     *(["credentials", verb] for verb in ("set", "list", "remove", "rotate")),
 ]
