@@ -143,8 +143,10 @@ class Trail:
     """Tests added by the newest changes that took no other's place, as digests of their heads."""
     added: list[str] = field(default_factory=list)
     """The same of the changes before: an agent's own tests, which it may take away again."""
-    weakened: str = ""
-    """What was done to a test and not talked about yet."""
+    weakened_by: list[str] = field(default_factory=list)
+    """Lines added by the newest changes that take tests out of force, each with its path."""
+    restored: int = 0
+    """Lines of that kind removed by them: what is moved as it is was out of force before."""
     created: list[str] = field(default_factory=list)
     """Names and contents of tests that were created, as digests."""
     touched: list[str] = field(default_factory=list)
@@ -170,7 +172,7 @@ class Trail:
         """The agent has the reminder: what it was about counts from here on."""
         self.forget()
         if self.nudged_for == Rule.TESTS:
-            self.deleted, self.weakened, self.missing = {}, "", {}
+            self.deleted, self.missing, self.weakened_by, self.restored = {}, {}, [], 0
         self.drop()
 
     def drop(self) -> None:
@@ -282,6 +284,9 @@ def _note_test(trail: Trail, job: Job, edit: Edit) -> None:
         if not any(_take(heads, head) for heads in trail.missing.values()):
             trail.fresh.append(head)
     del trail.fresh[TESTS_KEPT:]
+    weak = [f"{edit.path}: {line}"[:MAX_DETAIL] for line in edit.weakens]
+    trail.weakened_by = [*trail.weakened_by, *weak][:PENDING_KEPT]
+    trail.restored += edit.restores
     wanted = job.files.get(edit.path) == "delete"
     if not wanted:
         _note_removed(trail, edit)
@@ -302,8 +307,6 @@ def _note_file(trail: Trail, edit: Edit) -> None:
         if trail.deleted:
             same = (path for path, content in trail.deleted.items() if content and content == edit.added)
             del trail.deleted[next(same, next(iter(trail.deleted)))]
-    if edit.weakens is not None:
-        trail.weakened = f"{edit.path}: {edit.weakens}"[:MAX_DETAIL]
 
 
 def _note_removed(trail: Trail, edit: Edit) -> None:
@@ -324,8 +327,9 @@ def _settle_tests(trail: Trail, event: Seen) -> Finding | None:
         return None
     fewer = _settle_heads(trail)
     gone = next(iter(trail.deleted), "")
-    detail = f"{gone} deleted"[:MAX_DETAIL] if gone else trail.weakened or fewer
-    trail.deleted, trail.weakened = {}, ""
+    weakened = next(iter(trail.weakened_by[trail.restored :]), "")
+    detail = f"{gone} deleted"[:MAX_DETAIL] if gone else weakened or fewer
+    trail.deleted, trail.weakened_by, trail.restored = {}, [], 0
     return Finding(Rule.TESTS, event.seq, detail, 1) if detail else None
 
 

@@ -25,6 +25,12 @@ MIN_ERROR = 24
 
 _POLLS = frozenset({"BashOutput", "TaskOutput", "TaskGet", "TaskList", "KillShell", "TodoWrite"})
 """Tools that are asked the same on purpose: for news of something that runs, or about the agent's own notes."""
+_UNREAD = re.compile(r"File has (?:not been read yet|been modified since read)")
+"""The refusal of a tool that wants a file to be read first: the same for every file, and a habit where formatters run."""
+_MEASURE = re.compile(r"[-+]?\w+")
+"""What `head` and `tail` are told, and no other command behind them."""
+_WORK_TREE = re.compile(r"/[^/]+/?")
+"""Where a local sandbox has its work tree: a `cd` there says nothing, one to another directory does."""
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _TEST_NAME = re.compile(
     r"(?:test_.*|.*_tests?|.*[.-](?:test|spec)|.*_spec|.*(?:Test|Tests|Spec|IT)|conftest)\.[A-Za-z0-9]{1,5}"
@@ -39,7 +45,10 @@ _CODE = frozenset(
 _WEAKENED = re.compile(
     r"pytest\.mark\.(?:skip|xfail)\b|\bpytest\.(?:skip|xfail)\(|\bunittest\.skip\b|\bself\.skipTest\("
     r"|\b(?:it|test|describe|context)\.(?:only|skip|todo)\b|\b(?:xit|xtest|xdescribe)\("
-    r"|\bt\.Skip(?:f|Now)?\(|#\[ignore\b|@(?:Disabled|Ignore)\b"
+    r"|\bunittest\.expectedFailure\b|^\s*@(?:mark\.)?(?:skip|xfail|expectedFailure)\b|\b(?:it|test)\.(?:fixme|fails?|failing)\("
+    r"|^\s*(?:fit|fdescribe)\(|^\s*(?:xit|xspecify|xdescribe|xcontext|fit|fdescribe|skip|pending)\b ?[\"']|^\s*skip$"
+    r"|\bt\.Skip(?:f|Now)?\(|#\[ignore\b|@(?:Disabled|Ignore)\b|\[Ignore\b|\b(?:Fact|Theory)\(Skip\b"
+    r"|\bmarkTest(?:Skipped|Incomplete)\(|\bXCTSkip\b|\bGTEST_SKIP\(|@(?:module)?tag :skip\b"
     r"|\bassert True\s*(?:#.*)?$|\bexpect\(true\)\.(?:toBe\(true\)|toBeTruthy\(\))|\bassertTrue\((?:true|True)\)"
 )
 _HEADS = {
@@ -61,6 +70,8 @@ _HEADS = {
 """How a line begins with which a test begins."""
 _NAMED_BELOW = ("#", "@", "[")
 """A head that begins so has the test's name in the next line."""
+WEAK_KEPT = 20
+"""Lines of one change that take tests out of force."""
 TESTS_KEPT = 300
 """Heads of tests of one change that count."""
 
@@ -81,8 +92,10 @@ class Edit:
     change: str
     removed: str | None
     added: str | None
-    weakens: str | None
-    """The first added line that takes a test out of force."""
+    weakens: tuple[str, ...] = ()
+    """The added lines that take tests out of force, but for those in whose place such lines stood before."""
+    restores: int = 0
+    """Removed lines of that kind in whose place none stand: the tests are in force again, or somewhere else."""
     tests_removed: tuple[str, ...] = ()
     tests_added: tuple[str, ...] = ()
     """Digests of the heads of tests among the lines; what is moved as it is has the same."""
@@ -118,29 +131,35 @@ def parse_call(data: Mapping[str, Any]) -> Call | None:
 
 def normalize_command(command: str) -> str:
     """Without what changes how much of the same answer is shown: spaces, `2>&1`, a last `| head …` or `| tail …`, and
-    a first `cd … &&` or `timeout …`.
+    a first `timeout …` or `cd … &&` to the work tree.
     """
     words = [word for word in command.split() if word != "2>&1"]
     if "|" in words:
         last = len(words) - 1 - words[::-1].index("|")
-        if words[last + 1 : last + 2] in (["head"], ["tail"]):
+        if words[last + 1 : last + 2] in (["head"], ["tail"]) and all(
+            map(_MEASURE.fullmatch, words[last + 2 :])
+        ):
             words = words[:last]
-    if words[:1] == ["cd"] and words[2:3] == ["&&"]:
-        words = words[3:]
+    away = words[:3] if words[:1] == ["cd"] and words[2:3] == ["&&"] else []
+    words = words[len(away) :]
     if words[:1] == ["timeout"]:
         words = words[2:]
+    if away and not _WORK_TREE.fullmatch(away[1]):
+        words = away + words
     return " ".join(words)
 
 
 def parse_error(data: Mapping[str, Any]) -> Call | None:
     """Of the data of `agent.user_tool_result`: what went wrong, the same whatever numbers stand in it. None when
-    nothing did, or when it says too little to be told from others.
+    nothing did, when it says too little to be told from others, or when a file is to be read first.
     """
     if data.get("is_error") is not True:
         return None
     text = " ".join(_result_text(data.get("content"))[:MAX_TEXT].split())
     bare = _NUMBER.sub("0", text)
-    return Call(digest(bare), _short(text)) if len(bare) >= MIN_ERROR else None
+    if len(bare) < MIN_ERROR or _UNREAD.search(text):
+        return None
+    return Call(digest(bare), _short(text))
 
 
 def _result_text(content: object) -> str:
@@ -158,7 +177,7 @@ def parse_edit(data: Mapping[str, Any]) -> Edit | None:
         return None
     path = path[:MAX_PATH]
     removed, added = _lines(diff if isinstance(diff, str) else "")
-    weakens = next((line for line in added if _WEAKENED.search(line)), None) if is_test(path) else None
+    before, after = (_weak(lines) if is_test(path) else [] for lines in (removed, added))
     # Of a change that is too large to be shown whole, each line that is not shown may take the place of a test.
     unseen = _unseen(data.get("lines_added"), len(added))
     return Edit(
@@ -166,10 +185,15 @@ def parse_edit(data: Mapping[str, Any]) -> Edit | None:
         change if isinstance(change, str) else "modified",
         digest("\n".join(removed)) if removed else None,
         digest("\n".join(added)) if added else None,
-        None if weakens is None else _short(weakens.strip()),
+        tuple(_short(line) for line in after[len(before) :][:WEAK_KEPT]),
+        max(len(before) - len(after), 0),
         _heads(path, removed)[unseen:],
         _heads(path, added),
     )
+
+
+def _weak(lines: list[str]) -> list[str]:
+    return [line for line in lines if _WEAKENED.search(line)]
 
 
 def _unseen(told: object, shown: int) -> int:

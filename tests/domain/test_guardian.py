@@ -101,8 +101,20 @@ def test_same_command_with_a_change_in_between_then_nothing_is_found() -> None:
         [read(f"{n}.py") for n in range(30)],
         [("agent.tool_use", {"tool": "BashOutput", "input": {"bash_id": "b1"}})] * 30,
         [bash("make test"), *[bash(f"echo {n}") for n in range(6)]] * 4,
+        [bash(f"cd packages/{name} && npm test") for name in "abcdef"],
+        [bash(f"cd /workspace/packages/{name} && npm test") for name in "abcdef"],
+        [bash(f"make test | tail -5 && cat {name}.log") for name in "abcdef"],
     ],
-    ids=["four times", "pages of a file", "many files", "news of a command in the background", "far between"],
+    ids=[
+        "four times",
+        "pages of a file",
+        "many files",
+        "news of a command in the background",
+        "far between",
+        "in other directories",
+        "in others from the root",
+        "another command after it",
+    ],
 )
 def test_calls_that_are_no_loop_then_nothing_is_found(told: list[Told]) -> None:
     assert find(told) is None
@@ -111,6 +123,10 @@ def test_calls_that_are_no_loop_then_nothing_is_found(told: list[Told]) -> None:
 def test_commands_are_told_apart_by_all_but_how_much_is_shown() -> None:
     assert normalize_command("cat a | grep b") == "cat a | grep b"
     assert normalize_command("cat a | grep b | head -3") == "cat a | grep b"
+    assert normalize_command("cat a | tail -n +5") == "cat a"
+    assert normalize_command("cat a | head -3; cat b") == "cat a | head -3; cat b"
+    assert normalize_command("cd /workspace && make") == "make"
+    assert normalize_command("cd web && timeout 60 make") == "cd web && make"
     assert normalize_command("") == normalize_command("| tail") == ""
 
 
@@ -128,7 +144,7 @@ def test_same_error_three_times_then_found_whatever_numbers_stand_in_it() -> Non
 def test_same_error_in_blocks_of_text_then_found() -> None:
     blocks = (
         "agent.user_tool_result",
-        {"is_error": True, "content": [{"type": "text", "text": "File has not been read yet."}]},
+        {"is_error": True, "content": [{"type": "text", "text": "The module has no such name."}]},
     )
     assert rule_of([blocks] * 3) is Rule.ERROR
 
@@ -140,8 +156,11 @@ def test_same_error_in_blocks_of_text_then_found() -> None:
         [error("Exit code 1")] * 9,
         [("agent.user_tool_result", {"is_error": False, "content": "the module has no such name"})] * 9,
         [error("the module has no such name")] * 2,
+        [error(f"<tool_use_error>File has {what}</tool_use_error>")
+          for what in ("not been read yet. Read it first before writing to it.", "been modified since read, either by "
+                       "the user or by a linter. Read it again before attempting to write it.") for _ in range(5)],
     ],
-    ids=["others", "says nothing", "no errors", "twice"],
+    ids=["others", "says nothing", "no errors", "twice", "files to be read first"],
 )  # fmt: skip
 def test_errors_that_are_no_loop_then_nothing_is_found(told: list[Told]) -> None:
     assert find(told) is None
@@ -239,6 +258,24 @@ def test_files_that_are_well_within_the_task_then_nothing_is_found(job: Job, pat
         [edited("a.spec.js", added="  describe.skip('all', () => {")],
         [edited("a_test.go", added="\tt.Skip()")],
         [edited("tests/all.rs", added="#[ignore]")],
+        [edited("tests/test_a.py", added="    @unittest.expectedFailure")],
+        [edited("tests/test_a.py", added="@skip('later')")],
+        [edited("tests/test_a.py", added="    @mark.xfail(strict=False)")],
+        [edited("a.spec.ts", added="  fit('works', () => {")],
+        [edited("a.spec.ts", added="fdescribe('all', () => {")],
+        [edited("a.test.ts", added="  test.failing('works', () => {")],
+        [edited("spec/a_spec.rb", added="    xit 'works' do")],
+        [edited("spec/a_spec.rb", added='    skip "later"')],
+        [edited("CountTests.cs", added='    [Fact(Skip = "later")]')],
+        [edited("CountTest.php", added="        $this->markTestSkipped('later');")],
+        [edited("Tests/CountTests.swift", added='        throw XCTSkip("later")')],
+        [edited("count_test.exs", added="  @tag :skip")],
+        [edited("tests/count_test.cc", added="  GTEST_SKIP();")],
+        [
+            edited(
+                "tests/test_a.py", removed="@pytest.mark.skip", added="@pytest.mark.skip\n@pytest.mark.skip"
+            )
+        ],
         [edited("src/test/CountTest.java", added="@Disabled")],
         [created("tests/test_new.py", "def test_it():\n    assert True")],
     ],
@@ -249,6 +286,9 @@ def test_test_is_deleted_or_taken_out_of_force_then_found_with_the_next_step(tol
     assert found.rule is Rule.TESTS
     path = told[0][1]["file_path"]
     assert path in found.detail
+
+
+SKIPPED = "@pytest.mark.skip\ndef test_it():\n    assert it()"
 
 
 def written(*names: str) -> str:
@@ -355,13 +395,17 @@ def test_tests_go_while_a_reminder_of_something_else_is_on_its_way_then_found_af
         [deleted("src/a.py"), deleted("latest_news.md")],
         [edited("tests/test_a.py", added="@pytest.mark.skipif(sys.platform == 'win32', reason='x')")],
         [edited("tests/test_a.py", removed="@pytest.mark.skip", added="assert f() is True")],
+        [edited("tests/test_a.py", removed="@pytest.mark.skip(reason='a')", added="@pytest.mark.skip(reason='b')")],
+        [edited("tests/test_a.py", removed=SKIPPED), created("tests/unit/test_b.py", SKIPPED)],
+        [created("tests/unit/test_a.py", SKIPPED), deleted("tests/test_a.py", SKIPPED)],
+        [edited("tests/test_a.py", added="    skipped = 1\n    pytest.fail('no')\n    model.fit(x)")],
         [edited("docs/testing.md", added="@pytest.mark.skip")],
         [edited("src/a.py", added="assert True")],
         [edited("tests/test_a.py", added="def test_more():\n    assert f(3) == 9")],
     ],
     ids=[
         "moved", "moved, told the other way round", "its own", "no tests", "on one platform", "in force again",
-        "in words", "no test's", "a new one",
+        "for another reason", "moved as it is", "its file moved", "words like it", "in words", "no test's", "a new one",
     ],
 )  # fmt: skip
 def test_tests_that_are_moved_or_mended_then_nothing_is_found(told: list[Told]) -> None:
