@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -12,7 +14,7 @@ from typer.main import get_command
 from app.cli.root import app
 from app.domain.repo_settings import RepoSettings
 from app.settings import Settings
-from tests.docs.markdown import ROOT
+from tests.docs.markdown import DOCUMENTS, ROOT
 
 OF_TESTS = {"ISSUEWRIGHT_REQUIRE", "ISSUEWRIGHT_TEST_POSTGRES_URL"}
 """Variables that tests read."""
@@ -48,9 +50,15 @@ def test_every_setting_in_the_readme_exists() -> None:
     assert {"ISSUEWRIGHT_HOME", "PUBLIC_URL"} <= shown
 
 
-def test_the_readme_names_no_command_that_is_missing() -> None:
-    commands = set(get_command(app).commands)  # type: ignore[attr-defined]
-    assert set(re.findall(r"`issuewright (\w+)", README)) - commands == set()
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_no_page_names_a_command_that_is_missing(document: Path) -> None:
+    for words in re.findall(r"`issuewright ((?:[a-z][a-z-]* ?)+)", document.read_text()):
+        command: Any = get_command(app)
+        for word in words.split():
+            if not hasattr(command, "commands"):
+                break
+            assert word in command.commands, words
+            command = command.commands[word]
 
 
 def test_the_readme_names_make_targets_that_exist() -> None:
