@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -22,9 +22,13 @@ HOST_NAME = re.compile(
 MIN_KEY = 32
 """Characters of a key that encrypts: it is used as it is, not stretched, so it must be long and random."""
 
+MAX_PEM = 65_536
+"""Characters of a key's file that are read; the longest keys have a fourth of them."""
+
 
 def read_yaml(path: Path, *, required: bool) -> dict[str, Any]:
-    """The settings in a YAML file; none when it may be missing and is. A list becomes words separated by commas.
+    """The settings in a YAML file; none when it may be missing and is. A list becomes words separated by commas, and
+    what is empty is left out, as an empty variable is: it may not mean every address, or no secret.
 
     Raises SettingsError when it is missing, unreadable, or no mapping of names to values.
     """
@@ -35,7 +39,7 @@ def read_yaml(path: Path, *, required: bool) -> dict[str, Any]:
         return {}
     try:
         values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
         raise SettingsError(f"{path}: not valid YAML{where}") from None
@@ -43,9 +47,10 @@ def read_yaml(path: Path, *, required: bool) -> dict[str, Any]:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise SettingsError(f"{path}: must be a mapping of setting names (lower case) to values")
-    return {
-        key: ",".join(map(str, value)) if isinstance(value, list) else value for key, value in values.items()
+    plain = {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in values.items()
     }
+    return {key: value for key, value in plain.items() if value not in (None, "")}
 
 
 def read_text(path: Path) -> str | None:
@@ -67,7 +72,9 @@ def read_pem(name: str, value: str) -> str:
     if value.startswith("-----BEGIN"):
         return value.replace("\\n", "\n")
     try:
-        return Path(value).expanduser().read_text()
+        # No further than a key goes: what is no key may have no end, as a device has none.
+        with Path(value).expanduser().open(encoding="utf-8") as file:
+            return file.read(MAX_PEM)
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not readable as text"
         raise SettingsError(
@@ -90,6 +97,15 @@ def describe_unknown(name: str, known: frozenset[str]) -> str:
     if name.lower() in known:
         return f"{name}: in the configuration file names are in lower case; write {name.lower()}"
     return f"{name}: no such setting in the configuration file; remove it"
+
+
+def describe_problem(error: Mapping[str, Any]) -> str:
+    """One line for a value that validation refused, as pydantic describes it."""
+    where = ".".join(str(part) for part in error.get("loc", ())).upper()
+    text = str(error.get("msg", "is wrong")).removeprefix("Value error, ")
+    if error.get("type") == "string_type":
+        text = "must be text; in the YAML file write it in quotes"
+    return text if not where or text.startswith("MODEL_PRICES") else f"{where}: {text[0].lower()}{text[1:]}"
 
 
 def has_usable_port(parts: SplitResult) -> bool:

@@ -23,6 +23,7 @@ from pydantic_settings import (
 from app.domain.errors import SettingsError
 from app.domain.model_price import ModelPrice, parse_model_prices
 from app.setting_files import (
+    describe_problem,
     describe_unknown,
     has_usable_port,
     read_key,
@@ -192,7 +193,8 @@ class Settings(BaseSettings):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or not has_usable_port(parts):
+        is_url = parts.scheme in {"http", "https"} and parts.hostname and has_usable_port(parts)
+        if not is_url or any(char.isspace() for char in value):
             raise ValueError("must be an http:// or https:// URL")
         if parts.query or parts.fragment or parts.username is not None:
             raise ValueError("must be an address alone, without user, query or fragment")
@@ -301,7 +303,8 @@ class Settings(BaseSettings):
     @property
     def base_url(self) -> str:
         """How people reach this app: PUBLIC_URL, else from HOST and PORT."""
-        return self.public_url or f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.public_url or f"http://{host}:{self.port}"
 
     @property
     def allow_hosts(self) -> tuple[str, ...]:
@@ -344,15 +347,9 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as error:
-        raise SettingsError(*(_problem(dict(one)) for one in error.errors())) from None
+        raise SettingsError(*(describe_problem(dict(one)) for one in error.errors())) from None
     finally:
         _FILES.pop()
-
-
-def _problem(error: dict[str, Any]) -> str:
-    where = ".".join(str(part) for part in error.get("loc", ())).upper()
-    text = str(error.get("msg", "is wrong")).removeprefix("Value error, ")
-    return text if not where or text.startswith("MODEL_PRICES") else f"{where}: {text[0].lower()}{text[1:]}"
 
 
 def require_github(settings: Settings) -> None:

@@ -102,10 +102,10 @@ def affordable_tokens(amount_usd: float, price: ModelPrice) -> int:
 
 
 def parse_model_prices(text: str) -> dict[str, ModelPrice]:
-    """`model=in,out,cache` entries, separated by spaces or semicolons. Raises ValueError naming the bad entry."""
+    """`model=in,out,cache` entries, separated by spaces, semicolons, or commas before spaces. Raises ValueError naming the bad entry."""
     prices: dict[str, ModelPrice] = {}
     for entry in text.replace(";", " ").split():
-        name, _, numbers = entry.partition("=")
+        name, _, numbers = entry.removesuffix(",").partition("=")
         parts = numbers.split(",")
         try:
             values = [float(part) for part in parts]

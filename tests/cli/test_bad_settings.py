@@ -29,6 +29,7 @@ BAD: dict[str, tuple[list[str], dict[str, str | None], list[str]]] = {
     "nothing set: up": (["up"], NO_APP, list(NO_APP)),
     "key file missing": (["up"], {"GITHUB_APP_PRIVATE_KEY": "/nowhere/key.pem"}, ["GITHUB_APP_PRIVATE_KEY"]),
     "key is no key": (["up"], {"GITHUB_APP_PRIVATE_KEY": "/etc/hostname"}, ["GITHUB_APP_PRIVATE_KEY"]),
+    "key file without an end": (["up"], {"GITHUB_APP_PRIVATE_KEY": "/dev/zero"}, ["GITHUB_APP_PRIVATE_KEY"]),
     "key is a directory": (["up"], {"GITHUB_APP_PRIVATE_KEY": "/etc"}, ["GITHUB_APP_PRIVATE_KEY"]),
     "key is cut off": (["up"], {"GITHUB_APP_PRIVATE_KEY": CUT_OFF}, ["can't be read"]),
     "key is cut off: worker": (["worker"], {"GITHUB_APP_PRIVATE_KEY": CUT_OFF}, ["can't be read"]),
@@ -108,6 +109,7 @@ def test_wrong_settings_are_told_within_two_seconds(issuewright: Issuewright, na
         ("- a", "mapping"),
         ("port: eighty", "PORT"),
         ("PORT: 80", "lower case"),
+        ("{" * 3000, "not valid YAML"),
     ],
 )
 def test_wrong_yaml_exits_2_naming_what(issuewright: Issuewright, text: str, words: str) -> None:

@@ -17,6 +17,8 @@ URLS = (
     "https://x.example:port",
     "https://[::1",
     "https://u:p@x.example",
+    "https://x example",
+    " https://x.example",
 )
 KEYS = ("two words", "a\nb", "k\u00e9y", "\u201cquoted\u201d", "x" * 5000)
 LABELS = ("   ", "a" * 51, "one,two", "agent:approved")
@@ -131,6 +133,44 @@ def test_an_empty_value_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     unset = load_settings()
     assert unset.port == 8000
     assert unset.github_app_id is None
+
+
+def test_an_empty_value_in_yaml_means_unset(tmp_path: Path) -> None:
+    """Above all for HOST: an empty one would listen on every address."""
+    names = [name.lower() for name in (*WRONG, *LATER) if name != "ISSUEWRIGHT_HOME"]
+    (tmp_path / "issuewright.yaml").write_text(
+        "".join(f"{name}: {'' if number % 2 else chr(34) * 2}\n" for number, name in enumerate(names))
+    )
+    assert load_settings() == Settings(issuewright_home=tmp_path)
+    (tmp_path / "issuewright.yaml").write_text("host: ''\nport:\n")
+    assert (load_settings().host, load_settings().port) == ("127.0.0.1", 8000)
+
+
+@pytest.mark.parametrize("value", ["12345", "007", "yes", "2026-01-31"])
+def test_a_text_that_yaml_takes_for_something_else_is_told_to_be_quoted(value: str, tmp_path: Path) -> None:
+    (tmp_path / "issuewright.yaml").write_text(f"github_webhook_secret: {value}\n")
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    assert refused.value.problems == (
+        "GITHUB_WEBHOOK_SECRET: must be text; in the YAML file write it in quotes",
+    )
+
+
+def test_a_yaml_list_is_taken_where_several_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "issuewright.yaml").write_text(
+        "models: [a, b]\nmodel_prices: ['a=1,2,3', 'b=4,5,6']\ngithub_webhook_secret: [new, old]\n"
+        "sandbox_allow_hosts: [x.example, '*.y.example']\n"
+    )
+    settings = load_settings()
+    assert settings.allowed_models == ("a", "b")
+    assert set(settings.prices) == {"a", "b"}
+    assert settings.webhook_secrets == (b"new", b"old")
+    assert settings.allow_hosts == ("x.example", "*.y.example")
+
+
+def test_an_address_with_colons_stands_in_brackets_in_the_base_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOST", "::1")
+    assert load_settings().base_url == "http://[::1]:8000"
 
 
 def test_the_line_end_of_a_key_from_a_file_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
