@@ -13,6 +13,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.domain.errors import SettingsError
 from app.domain.steps import StepName
 
 EFFECTS = (
@@ -81,15 +82,15 @@ _marks: list[Path] = []
 def arm(text: str, home: Path) -> None:
     """Arm the points named in `text`; which of them have acted is kept below `home`.
 
-    Raises ValueError for an unknown point or action.
+    Raises SettingsError for an unknown point or action.
     """
     _armed.clear()
     _marks[:] = [home / "crashed"]
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, _, what = entry.partition("=")
         action, _, count = what.partition("@")
-        if name not in POINTS or action not in {"kill", "stop", "raise"}:
-            raise ValueError(f"CRASH_POINTS: no such point or action: {entry}")
+        if name not in POINTS or action not in {"kill", "stop", "raise"} or not (count or "1").isdecimal():
+            raise SettingsError(f"CRASH_POINTS: no such point or action: {entry}; it is for tests, unset it")
         if not (_marks[0] / name).exists():
             _armed[name] = _Armed(action, int(count or 1))
 

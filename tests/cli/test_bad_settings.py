@@ -120,6 +120,15 @@ def test_wrong_yaml_exits_2_naming_what(issuewright: Issuewright, text: str, wor
     assert words.lower() in answer.err.lower()
 
 
+@pytest.mark.parametrize("points", ["claim", "nowhere.before=kill", "claim.before=kill@often"])
+def test_points_to_crash_at_that_do_not_exist_exit_2(issuewright: Issuewright, points: str) -> None:
+    assert issuewright.run("migrate").code == 0
+    for command in ("web", "worker"):
+        answer = issuewright.run(command, CRASH_POINTS=points)
+        assert answer.code == 2, answer.err
+        assert answer.err.splitlines()[-1].startswith("CRASH_POINTS: ")
+
+
 def test_env_file_that_is_no_text_exits_2_naming_it(issuewright: Issuewright) -> None:
     (issuewright.home / ".env").write_bytes(b"PORT=80\xff\n")
     answer = issuewright.run("migrate")

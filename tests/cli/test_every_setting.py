@@ -88,7 +88,7 @@ LATER: Mapping[str, str] = {
     "MODEL": "a name; tried by doctor",
     "GUARDIAN_MODEL": "a name; a call that is refused is no verdict",
     "MODELS": "names; tried by doctor",
-    "CRASH_POINTS": "for tests: worker and web refuse what they do not know",
+    "CRASH_POINTS": "for tests: worker and web refuse what they do not know: test_bad_settings",
 }
 """Settings that no value is wrong for by itself, and what tells instead."""
 

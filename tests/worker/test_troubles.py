@@ -11,7 +11,7 @@ import pytest
 
 from app.db.pace import DatabasePace
 from app.db.sandboxes import set_sandbox
-from app.domain.errors import RetryAt, Unexpected
+from app.domain.errors import RetryAt, SettingsError, Unexpected
 from app.domain.ids import InstallationId
 from app.domain.ports import SandboxSight
 from app.domain.states import SpecState
@@ -171,7 +171,7 @@ async def test_step_that_breaks_right_after_its_effect_is_repeated_without_a_sec
 
 
 def test_unknown_crash_point_is_refused(bench: Bench) -> None:
-    with pytest.raises(ValueError, match="no such point"):
+    with pytest.raises(SettingsError, match="no such point"):
         arm("brnch.before=kill", bench.scratch)
 
 
