@@ -237,6 +237,16 @@ def test_what_is_wrong_on_this_machine_is_all_said_in_one_run(
         assert hidden not in answer.out + answer.err
 
 
+def test_a_home_that_can_not_be_made_is_told_by_name_and_breaks_no_other_check(
+    issuewright: Issuewright, app: dict[str, Any]
+) -> None:
+    checks = examined(issuewright.run("doctor", "--json", ISSUEWRIGHT_HOME="/proc/issuewright"))
+    assert checks["state directory"]["state"] == "failed"
+    assert "/proc/issuewright can't be written" in checks["state directory"]["detail"]
+    assert checks["deliveries"]["state"] == "warning"
+    assert [one for one in checks.values() if "Error: " in one["detail"]] == []
+
+
 def test_the_database_is_told_by_its_schema(issuewright: Issuewright, app: dict[str, Any]) -> None:
     assert issuewright.run("migrate").code == 0
 

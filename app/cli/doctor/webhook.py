@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import uuid
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -122,16 +123,13 @@ class WebhookChecks:
 
     async def _web_runs(self) -> bool | None:
         """Whether a web process has been heard of in the last minute; None when the database can't tell."""
-        database = Database(self._settings.database)
         try:
             if await schema_state(self._settings.database) == "empty":
                 return False
-            async with database.read() as session:
+            async with aclosing(Database(self._settings.database)) as database, database.read() as session:
                 beats = await list_processes(session, datetime.now(UTC) - _BEAT)
         except (SQLAlchemyError, OSError):
             return None
-        finally:
-            await database.aclose()
         return any(one.kind == "web" for one in beats)
 
     # ------------------------------------------------------------ from GitHub
