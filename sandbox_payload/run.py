@@ -42,6 +42,7 @@ from sandbox_payload.submissions import Submissions
 from sandbox_payload.thread_answers import AnswerBook, answer_tool
 from sandbox_payload.turns import Turns
 from sandbox_payload.wire import PROTOCOL_VERSION, EventType, ExitCode, Message
+from sandbox_payload.wire.left import SPOOL_DIR
 
 WRAP_UP_S = 16.0
 """From SIGTERM to the last upload; with closing and flushing it stays below 20 s."""
@@ -58,7 +59,7 @@ class _Stop(Enum):
 class Run:
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
-        self._spool = Spool(inputs.state / "spool")
+        self._spool = Spool(inputs.state / SPOOL_DIR)
         self._link = _open_link(inputs)
         self._activity = Activity()
         self._progress = read_progress(inputs.state)

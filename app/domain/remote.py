@@ -78,6 +78,8 @@ class Left:
     transcript: Path | None = None
     result: Path | None = None
     manifest: Path | None = None
+    spool: tuple[Path, ...] = ()
+    """Its newest events, as `wire.left` names the files, the oldest first."""
 
 
 @runtime_checkable

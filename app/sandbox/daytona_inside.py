@@ -16,7 +16,7 @@ from typing import Any
 from app.domain.errors import Gone, RetryAt, Unexpected
 from app.sandbox.daytona_client import DaytonaClient
 from app.sandbox.daytona_parcel import PARCEL, REPOSITORY, Parcel
-from sandbox_payload.wire.left import LEFT_FILES
+from sandbox_payload.wire.left import LEFT_FILES, SPOOL_DIR, SPOOL_FILE, SPOOL_FILES
 
 SESSION = "agent"
 FOLDER = "issuewright"
@@ -155,18 +155,26 @@ async def _read_log(client: DaytonaClient, machine: Any, command: str) -> bytes:
 
 
 async def list_left(client: DaytonaClient, machine: Any) -> dict[str, int]:
-    """The sizes of LEFT_FILES that are there, the newest file first."""
+    """The sizes of LEFT_FILES that are there, the newest file first; then those of the newest files of events, the oldest
+    first.
+    """
     state = shlex.quote(str(await fetch_base(client, machine) / "state"))
     files = " ".join(LEFT_FILES)
     said = await _run(
         client,
         machine,
-        f"cd {state} 2>/dev/null || exit 0; for file in $(ls -t {files} 2>/dev/null); do stat -c '%s %n' $file; done",
+        f"cd {state} 2>/dev/null || exit 0; "
+        f"spool=$(ls {SPOOL_DIR} 2>/dev/null | grep -xE '{SPOOL_FILE.pattern}' | sort | tail -n {SPOOL_FILES}); "
+        f"for file in $(ls -t {files} 2>/dev/null) ${{spool:+$(printf '{SPOOL_DIR}/%s ' $spool)}}; "
+        "do stat -c '%s %n' $file; done",
     )
     rows = [line.split() for line in said.splitlines()]
-    return {
-        row[1]: int(row[0]) for row in rows if len(row) == 2 and row[1] in LEFT_FILES and row[0].isdigit()
-    }
+    return {row[1]: int(row[0]) for row in rows if len(row) == 2 and _is_left(row[1]) and row[0].isdigit()}
+
+
+def _is_left(file: str) -> bool:
+    folder, _, name = file.rpartition("/")
+    return file in LEFT_FILES or (folder == SPOOL_DIR and SPOOL_FILE.fullmatch(name) is not None)
 
 
 async def run_python(client: DaytonaClient, machine: Any, program: str, *arguments: str) -> tuple[int, str]:

@@ -21,7 +21,14 @@ from app.sandbox.daytona_making import DaytonaPace
 from app.sandbox.daytona_relay import DaytonaFiles
 from app.sandbox.daytona_states import STARTABLE, Stage, stage_of, state_text
 from sandbox_payload.wire import MAX_ARTIFACT_BYTES
-from sandbox_payload.wire.left import KEPT_FILE, MANIFEST_FILE, TRANSCRIPT_FILE, WORK_FILE
+from sandbox_payload.wire.left import (
+    KEPT_FILE,
+    LEFT_FILES,
+    MANIFEST_FILE,
+    MAX_SPOOL_FILE_BYTES,
+    TRANSCRIPT_FILE,
+    WORK_FILE,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -86,9 +93,10 @@ async def _read(client: DaytonaClient, files: DaytonaFiles, machine: Any, direct
     sizes = await inside.list_left(client, machine)
     saved = {}
     for file, size in sizes.items():
-        target = directory / file
+        target = directory / Path(file).name
+        limit = MAX_ARTIFACT_BYTES if file in LEFT_FILES else MAX_SPOOL_FILE_BYTES
         try:
-            there = await files.save_file(machine.name, file, target, MAX_ARTIFACT_BYTES)
+            there = await files.save_file(machine.name, file, target, limit)
         except TooMuch:
             _log.warning("%s of %s is too large to be saved", file, machine.name)
             continue
@@ -103,4 +111,5 @@ async def _read(client: DaytonaClient, files: DaytonaFiles, machine: Any, direct
         transcript=saved.get(TRANSCRIPT_FILE),
         result=saved.get(WORK_FILE),
         manifest=saved.get(MANIFEST_FILE),
+        spool=tuple(path for file, path in saved.items() if file not in LEFT_FILES),
     )

@@ -6,6 +6,8 @@ Each is put into its place whole, and both bundles hold everything since the sta
 
 from __future__ import annotations
 
+import re
+
 from sandbox_payload.wire import ArtifactName
 
 WORK_FILE = "work.bundle"
@@ -17,3 +19,11 @@ MANIFEST_FILE = ArtifactName.MANIFEST.value
 """Of a round that ended; it names the hash of its bundle, which is WORK_FILE unless another round has begun."""
 
 LEFT_FILES = (WORK_FILE, KEPT_FILE, TRANSCRIPT_FILE, MANIFEST_FILE)
+
+SPOOL_DIR = "spool"
+SPOOL_FILE = re.compile(r"[0-9]{12}\.jsonl")
+"""Of events, one a line (`Event`), from the number on that it is named by. The names sort as the numbers do."""
+SPOOL_FILES = 4
+"""Of them are looked at, the newest. An app that is there has all but the newest one or two by then."""
+MAX_SPOOL_FILE_BYTES = 8_000_000
+"""Twice what one holds when the next is begun."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from simulators.daytona.box import isolation
+from tests.flow.repository import Repository
 from tests.flow.test_conversation import copies, heard, reactions
 from tests.flow.test_interference import bash
 from tests.flow.test_recovery import (
@@ -68,6 +69,18 @@ def test_labeled_issue_is_built_behind_a_relay_and_a_comment_reaches_the_agent_a
     assert not list((world.home / "state" / "relay").iterdir()), "artifacts on their way are gone"
 
 
+def reported(world: World, kit: Repository, event_type: str) -> int:
+    """How many events of that type all sandboxes of the repository have reported."""
+    boxes = [
+        one for one in world.app.get("/api/v1/sandboxes").json()["items"] if one["repository"] == kit.name
+    ]
+    pages = [
+        world.app.get(f"/api/v1/sandboxes/{one['id']}/events", params={"event_type": event_type})
+        for one in boxes
+    ]
+    return sum(len(page.json()["items"]) for page in pages)
+
+
 def test_agent_behind_a_relay_worked_on_alone_and_was_stopped_then_its_work_is_fetched_from_its_machine(
     closed_world: World,
 ) -> None:
@@ -78,3 +91,4 @@ def test_agent_behind_a_relay_worked_on_alone_and_was_stopped_then_its_work_is_f
     closed_world.start_up()
     kit.rest()
     assert_what_it_did_alone_counts(closed_world, kit, number, name)
+    assert reported(closed_world, kit, "agent.tool_completed") == 2, "of the one that was alone, too"

@@ -39,6 +39,7 @@ def leave(state: Path, files: list[str]) -> None:
     """Those files, each older than the one before it."""
     for age_s, name in enumerate(files):
         path = state / name
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(f"{name} as it was left\n".encode() * 1000)
         os.utime(path, (time.time() - age_s, time.time() - age_s))
     (state / "starts").open("a").write("started\n")

@@ -12,6 +12,7 @@ from app.domain.ports import SandboxOrder, SandboxSight, SandboxStatus
 from app.domain.remote import DirectModel, Left
 from app.sandbox.daytona import DaytonaSandboxes
 from app.sandbox.daytona_making import AUTO_STOP_MIN
+from sandbox_payload.wire.left import SPOOL_FILES
 
 from .daytona_rig import HASTY, INSTANCE, Rig, until
 from .support import OrderOf
@@ -90,6 +91,18 @@ async def test_newer_bundle_of_the_two_is_the_work(rig: Rig, order_of: OrderOf, 
     assert contents(await provider.save_left(NAME, tmp_path / "left")) == {
         "checkpoint": "work.bundle", "result": "work.bundle",
     }  # fmt: skip
+
+
+async def test_its_newest_events_are_brought_in_their_order_and_nothing_else_that_lies_there(
+    rig: Rig, order_of: OrderOf, tmp_path: Path
+) -> None:
+    provider = rig.provider()
+    segments = [f"spool/{number:012d}.jsonl" for number in (901, 1, 101, 301, 201, 401)]
+    others = ["spool/acknowledged", "spool/x.jsonl", "spool/000000000001.jsonl.new"]
+    await left_alone(rig, provider, leaving(order_of, *segments, *others))
+    left = await provider.save_left(NAME, tmp_path / "left")
+    assert [path.read_text().split(" ")[0] for path in left.spool] == sorted(segments)[-SPOOL_FILES:]
+    assert contents(left) == {}
 
 
 async def test_asked_for_twice_at_once_then_the_machine_is_started_once_and_both_have_the_files(

@@ -13,13 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from app.db.events import EventFilter, list_events, record_events
+from app.db.models import Sandbox
 from app.db.sandboxes import set_sandbox
 from app.db.specs import record_fact
 from app.domain.errors import RetryAt
+from app.domain.ids import SandboxId
 from app.domain.ports import SandboxOrder, SandboxSight, SandboxStatus
 from app.domain.remote import Left
 from app.domain.states import SpecState, TaskState
-from sandbox_payload.wire import Manifest
+from app.web.event_intake import parse_events
+from sandbox_payload.wire import MAX_EVENTS_BYTES, EventsReceipt, Manifest
 from sandbox_payload.wire.relay import RelayedAnswer, RelayedCall
 from tests.worker.bench import Bench
 from tests.worker.planning import tasks
@@ -38,6 +42,8 @@ class Kept:
     bench: Bench
     left: Left = field(default_factory=Left)
     full: bool = False
+    away: int = 0
+    """How many calls the app does not answer."""
     asked: int = 0
     calls: list[RelayedCall] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -51,15 +57,22 @@ class Kept:
         for what, place in vars(self.left).items():
             if isinstance(place, Path):
                 found[what] = Path(shutil.copy(place, directory / what))
-        return replace(self.left, **found)
+        spool = tuple(Path(shutil.copy(place, directory)) for place in self.left.spool)
+        return replace(self.left, **found, spool=spool)
 
     async def ask(
         self, sandbox_id: str, token: str, call: RelayedCall, body: bytes | Path | None
     ) -> RelayedAnswer:
-        """As the app takes an artifact in."""
+        """As the app takes events and artifacts in."""
         data = body.read_bytes() if isinstance(body, Path) else body or b""
+        if self.away:
+            self.away -= 1
+            return RelayedAnswer(call=call.call, status=503)
         self.calls.append(call)
         self.bodies.append(data)
+        if call.path == "/events":
+            receipt = await self.take_events(sandbox_id, data)
+            return RelayedAnswer(call=call.call, status=200, body=receipt.model_dump_json())
         name = call.path.rpartition("/")[2]
         (order,) = (one for one in self.bench.sandboxes.orders.values() if one.sandbox_id == sandbox_id)
         await self.bench.upload(name, data, of=order.name)
@@ -70,6 +83,24 @@ class Kept:
                 )
                 await record_fact(session, str(order.labels["spec"]), self.bench.clock())
         return RelayedAnswer(call=call.call, status=204)
+
+    async def take_events(self, sandbox_id: str, data: bytes) -> EventsReceipt:
+        assert len(data) <= MAX_EVENTS_BYTES
+        events = parse_events(data, self.bench.clock())
+        async with self.bench.db.write() as session:
+            row = await session.get_one(Sandbox, sandbox_id)
+            await record_events(session, row, events, self.bench.clock())
+            return EventsReceipt(last_seq=row.last_seq)
+
+    def sent(self) -> list[int]:
+        """The numbers of all events that the app was given, in this order."""
+        found = zip(self.calls, self.bodies, strict=True)
+        return [
+            event["seq"]
+            for call, body in found
+            if call.path == "/events"
+            for event in json.loads(body)["events"]
+        ]
 
 
 @pytest.fixture
@@ -102,6 +133,31 @@ def leave_round(bench: Bench, kept: Kept, round_: int = 1) -> None:
         ).model_dump_json()
     )  # fmt: skip
     kept.left = Left(checkpoint=result, result=result, manifest=manifest)
+
+
+def spool_line(bench: Bench, seq: int, **data: object) -> bytes:
+    """As the payload keeps an event."""
+    event = {
+        "seq": seq, "event_type": "agent.message", "source": "agent", "timestamp": bench.clock().isoformat(),
+        "event_data": {"text": f"number {seq}", **data},
+    }  # fmt: skip
+    return json.dumps(event).encode() + b"\n"
+
+
+def leave_spool(bench: Bench, kept: Kept, *segments: bytes) -> None:
+    """What it had reported to its spool only, the oldest segment first."""
+    places = []
+    for position, content in enumerate(segments):
+        place = bench.scratch / f"{position:012d}.jsonl"
+        place.write_bytes(content)
+        places.append(place)
+    kept.left = replace(kept.left, spool=tuple(places))
+
+
+async def events_of(bench: Bench, sandbox_id: str) -> list[tuple[int, str]]:
+    async with bench.db.read() as session:
+        rows = await list_events(session, SandboxId(sandbox_id), EventFilter(), 5_000)
+    return [(row.seq, str(row.event_data["text"])) for row in rows]
 
 
 def stand_still(bench: Bench) -> None:
@@ -263,3 +319,66 @@ async def test_no_room_for_hours_while_work_is_cancelled_then_it_is_cancelled_al
     assert (await bench.spec()).state is SpecState.CANCELLED
     assert GIVEN_UP in bench.status(number)
     assert bench.sandboxes.sights == {}
+
+
+async def test_events_were_on_their_way_when_it_was_stopped_then_they_come_before_its_result(
+    bench: Bench, kept: Kept
+) -> None:
+    await start(bench)
+    sandbox_id = bench.sandboxes.newest.sandbox_id
+    leave_round(bench, kept)
+    known = b"".join(spool_line(bench, seq) for seq in (1, 2))
+    leave_spool(bench, kept, known + spool_line(bench, 3), spool_line(bench, 4))
+    await kept.take_events(sandbox_id, b'{"events":[%s]}' % known.strip().replace(b"\n", b","))
+    kept.away = 1
+    stand_still(bench)
+    await bench.pass_time(30)
+    assert await events_of(bench, sandbox_id) == [(seq, f"number {seq}") for seq in (1, 2, 3, 4)]
+    assert kept.sent() == [3, 4], "what the app has is not sent again"
+    assert kept.calls[0].path == "/events"
+    assert kept.calls[-1].path == "/artifacts/manifest.json"
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+
+
+async def test_its_events_are_a_strangers_then_what_is_none_is_skipped_and_the_rest_and_its_work_count(
+    bench: Bench, kept: Kept
+) -> None:
+    await start(bench)
+    sandbox_id = bench.sandboxes.newest.sandbox_id
+    leave_work(bench, kept)
+    forged = json.loads(spool_line(bench, 2))
+    leave_spool(
+        bench,
+        kept,
+        b"".join(
+            [
+                spool_line(bench, 1),
+                b"\xff\x00 no event\n[]\n\n",
+                json.dumps(forged | {"source": "system"}).encode() + b"\n",
+                json.dumps(forged | {"seq": -2}).encode() + b"\n",
+                spool_line(bench, 2, text="x" * (MAX_EVENTS_BYTES + 1)),
+                b"[" * 100_000 + b"\n",
+                spool_line(bench, 3),
+                spool_line(bench, 4).rstrip(),
+            ]
+        ),
+    )
+    stand_still(bench)
+    await bench.pass_time(30)
+    assert await events_of(bench, sandbox_id) == [(1, "number 1"), (3, "number 3")]
+    assert text_on_branch(bench) == "half\n"
+
+
+async def test_many_events_were_left_then_they_come_in_pieces_and_all_of_them(
+    bench: Bench, kept: Kept
+) -> None:
+    await start(bench)
+    sandbox_id = bench.sandboxes.newest.sandbox_id
+    leave_work(bench, kept)
+    long = "y" * 5_000
+    leave_spool(bench, kept, b"".join(spool_line(bench, seq, more=long) for seq in range(1, 501)))
+    stand_still(bench)
+    await bench.pass_time(30)
+    assert [seq for seq, _ in await events_of(bench, sandbox_id)] == list(range(1, 501))
+    assert kept.sent() == list(range(1, 501))
+    assert len([call for call in kept.calls if call.path == "/events"]) > 2

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import secrets
 import shutil
 import time
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-import httpx
 import structlog
 from pydantic import ValidationError
 
@@ -28,8 +26,8 @@ from app.domain.remote import KeepsFiles, Left
 from app.domain.supply import Shortage
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName, Manifest
-from sandbox_payload.wire.relay import RelayedCall
-from worker.flow.order import sandbox_token
+from worker.flow.left_events import hand_in_events
+from worker.flow.on_behalf import OnBehalf
 from worker.operations import forget_done, run_operation
 from worker.parts import Door, Parts
 from worker.pauses import Waits
@@ -38,9 +36,6 @@ from worker.step import Step
 log = structlog.get_logger("worker.left")
 
 PATIENCE_S = 10.0
-AWAY_LIMIT_S = 600.0
-"""How long an app that can't be reached is asked again."""
-AWAY_S = 2.0
 LEFT_LIMIT = timedelta(hours=2)
 """How long a provider is waited for that does not start it. Daytona deletes what has stood still for as long."""
 FORGOTTEN_S = 86_400.0
@@ -86,12 +81,11 @@ async def _hand_in(parts: Parts, provider: KeepsFiles, door: Door, sandbox: Sand
     await asyncio.to_thread(_clear, directory.parent)
     try:
         left = await provider.save_left(sandbox.provider_name, directory)
-        until = time.monotonic() + AWAY_LIMIT_S
+        app = OnBehalf(parts, door, sandbox)
+        await hand_in_events(app, left.spool, sandbox.last_seq)
         for name, path in await asyncio.to_thread(choose_left, left, sandbox):
-            if (
-                not await _hand_in_one(parts, door, sandbox, (name, path), until)
-                and name is ArtifactName.RESULT
-            ):
+            handed_in = await _hand_in_one(parts, app, sandbox, name, path)
+            if name is ArtifactName.RESULT and not handed_in:
                 break
     except (Unexpected, Denied) as error:
         log.warning("left.not_saved", sandbox_id=sandbox.id, error=str(error)[:300])
@@ -135,36 +129,14 @@ def _round(left: Left, sandbox: Sandbox) -> list[tuple[ArtifactName, Path | None
     return [(ArtifactName.RESULT, left.result), (ArtifactName.MANIFEST, left.manifest)]
 
 
-async def _hand_in_one(
-    parts: Parts, door: Door, sandbox: Sandbox, file: tuple[ArtifactName, Path], until: float
-) -> bool:
-    """True when the app has it. An app that is away is asked again until time.monotonic() is `until`."""
-    name, path = file
+async def _hand_in_one(parts: Parts, app: OnBehalf, sandbox: Sandbox, name: ArtifactName, path: Path) -> bool:
+    """True when the app has it."""
     digest, size = await asyncio.to_thread(lambda: (_digest_of(path), path.stat().st_size))
     async with parts.db.read() as session:
         known = await find_artifact(session, sandbox.id, name.value)
     if known is not None and known.sha256 == digest:
         return True
-    told = {"sandbox_id": sandbox.id, "name": name.value, "size": size}
-    token = sandbox_token(parts.token_key, sandbox.id)
-    while True:
-        call = RelayedCall(
-            call=secrets.token_hex(8), method="PUT", path=f"/artifacts/{name.value}", size=size, sha256=digest
-        )
-        try:
-            answer = await door.ask(sandbox.id, token, call, path)
-        except httpx.TransportError as error:
-            status, detail = 503, type(error).__name__
-        else:
-            status, detail = answer.status, answer.body[:200]
-        if 200 <= status < 300:
-            log.info("left.handed_in", **told)
-            return True
-        passing = status in {408, 425, 429} or status >= 500
-        if not passing or time.monotonic() > until:
-            log.warning("left.not_taken", **told, status=status, detail=detail)
-            return False
-        await asyncio.sleep(AWAY_S)
+    return await app.put_artifact(name.value, path, digest, size)
 
 
 def _digest_of(path: Path) -> str:
