@@ -111,6 +111,7 @@ WHOLE = (
     "tests/worker/test_verdicts.py",
     "tests/worker/test_who.py",
     "tests/worker/test_words_kept.py",
+    "tests/worker/test_words_unheard.py",
     "tests/worker/test_wrap_up.py",
 )
 """Files, and single tests of files that are quick otherwise."""

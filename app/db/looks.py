@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import get_args
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import Delivery, Installation, Repository, Spec
+from app.domain.spoken import Tells
 from app.domain.states import SPEC_LIVE
 
 
@@ -26,6 +29,8 @@ class LiveWork:
     head_sha: str | None
     push_sha: str | None
     base_branch: str | None
+    begun_at: datetime
+    """When its label was set, by GitHub's clock if that is known."""
 
 
 async def list_live_work(session: AsyncSession) -> Sequence[LiveWork]:
@@ -48,6 +53,7 @@ async def list_live_work(session: AsyncSession) -> Sequence[LiveWork]:
             spec.head_sha,
             spec.push_sha,
             spec.base_branch,
+            spec.labeled_at or spec.created_at,
         )
         for spec, repository in await session.execute(statement)
     ]
@@ -86,5 +92,19 @@ async def list_label_deliveries(session: AsyncSession, repo_id: int, issue_numbe
         )
         .order_by(Delivery.received_at.desc())
         .limit(20)
+    )
+    return (await session.scalars(statement)).all()
+
+
+async def list_word_deliveries(
+    session: AsyncSession, repo_id: int, numbers: Collection[int], since: datetime
+) -> Sequence[Delivery]:
+    """Deliveries that told of words on those issues and pull requests (of reviews on any), of those received since."""
+    statement = select(Delivery).where(
+        Delivery.repo_id == repo_id,
+        # Events about a pull request's reviews are stored without a number.
+        or_(Delivery.issue_number.in_(numbers), Delivery.issue_number.is_(None)),
+        Delivery.event.in_(get_args(Tells)),
+        Delivery.received_at >= since,
     )
     return (await session.scalars(statement)).all()

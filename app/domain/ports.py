@@ -13,6 +13,7 @@ from app.domain.ci import CheckDetails, HeadChecks, OtherCheck
 from app.domain.ids import InstallationId, IssueNumber, RepoId, SandboxId, UserId
 from app.domain.remote import DirectModel
 from app.domain.review import PullWords
+from app.domain.spoken import Spoken, Told
 
 # ---------------------------------------------------------------- sandboxes
 
@@ -383,6 +384,13 @@ class GitHub(Protocol):
 
     async def fetch_labeled_at(self, repo: RepoRef, number: IssueNumber, label: str) -> datetime | None:
         """When the label was set the last time, by GitHub's clock to the second; None when its events don't say."""
+
+    async def fetch_spoken(
+        self, repo: RepoRef, issue: int, pull: int | None, since: datetime
+    ) -> Sequence[Spoken]:
+        """What was said since then on an issue and its pull request, oldest first; reviews whatever their age."""
+
+    async def fetch_told(self, repo: RepoRef, spoken: Spoken) -> Told | None: ...
 
     async def fetch_hook_deliveries(self, cursor: str | None) -> HookPage:
         """What was sent to our webhook in the last three days, newest first, a page at a time."""

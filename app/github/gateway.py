@@ -14,13 +14,16 @@ from app.github.pace import Pace
 from app.github.pulls import Pulls
 from app.github.refs import Refs
 from app.github.reviews import Reviews
+from app.github.spoken import SpokenWords
 from app.github.sub_issues import SubIssues
 from app.github.transfer import Transfer
 
 __all__ = ["CallSeen", "GitHubAccess", "GitHubGateway", "OnCall"]
 
 
-class GitHubGateway(Issues, SubIssues, Refs, Pulls, Reviews, Checks, OtherChecks, Transfer, HookDeliveries):
+class GitHubGateway(
+    Issues, SubIssues, Refs, Pulls, Reviews, SpokenWords, Checks, OtherChecks, Transfer, HookDeliveries
+):
     """Implements `ports.GitHub`. Safe to share by all tasks of one event loop; close it with `aclose`.
 
     `clock` gives the time now (aware UTC), `pace` holds calls back per installation, `on_call` sees every request.

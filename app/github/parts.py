@@ -102,6 +102,7 @@ class CommentPart:
 
     id: Id
     user: Account | None
+    node_id: str = ""
     body: str | None = None
     html_url: str = ""
     created_at: str = ""
@@ -168,6 +169,7 @@ class ReviewCommentPart:
     id: Id
     user: Account | None
     path: str
+    node_id: str = ""
     body: str | None = None
     commit_id: str | None = None
     position: int | None = None

@@ -47,6 +47,7 @@ EXCUSED = {
     "worker/supervise/relay.py:_claim": "a lease that lapses",
     "worker/supervise/relay.py:_release": "a lease that lapses by itself, too",
     "worker/supervise/reservations.py:settle_left_reservations": "looked for again and again",
+    "worker/supervise/unheard_words.py:_hand_on": "stored under the words' own name; the next look finds them known",
     "worker/supervise/retention.py:_is_my_turn": "a lock that lapses",
     "worker/supervise/takeover.py:release_dead_holders": "looked for again and again; a lease lapses by itself too",
     "worker/wind_down.py:wind_down": "asked on the way out; whoever starts next takes over what still runs",

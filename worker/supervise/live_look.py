@@ -1,5 +1,6 @@
 """A look at GitHub's live state, for what no delivery told (lost for good, or never sent): issues and pull requests of
-work under way, and labels that nobody heard of. What is found is recorded as intake records what a delivery tells.
+work under way, what was said there, and labels that nobody heard of. What is found is recorded as intake records what a
+delivery tells.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from app.db.looks import LiveWork, list_label_deliveries, list_live_work, list_o
 from app.db.models import Delivery, Repository
 from app.db.specs import find_live_spec, find_newest_label_event, record_cancel, record_pull_state
 from app.domain.errors import Denied, Gone, OutsideError
-from app.domain.ids import InstallationId, IssueNumber, RepoId
+from app.domain.ids import IssueNumber
 from app.domain.labels import carries_label
 from app.domain.notices import LABEL_UNHEARD
 from app.domain.ports import Issue, PullRequest, RepoRef
@@ -27,6 +28,7 @@ from app.github.happening import to_happening
 from app.github.payloads import Unreadable, parse_delivery
 from worker.label_names import label_names
 from worker.parts import Parts
+from worker.supervise.unheard_words import UnheardWords, ref_of
 
 log = structlog.get_logger("worker.live_look")
 
@@ -42,6 +44,7 @@ MAX_REPOSITORIES = 50
 class LiveLook:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._words = UnheardWords(parts)
         self._next_repo_id = 0
         self._settled: dict[tuple[int, int, str], str] = {}
         """A cache: issues (repository, number, label) about which nothing is to be said, as they stood then."""
@@ -61,6 +64,8 @@ class LiveLook:
             found += await self._guarded(self._look_at_work(work), work.repository)
         for repository in self._in_turn(repositories):
             found += await self._guarded(self._look_for_labels(repository), repository)
+        for work in self._words.in_turn(live):
+            found += await self._guarded(self._words.look_at(work), work.repository)
         return found
 
     def _in_turn(self, repositories: Sequence[Repository]) -> Sequence[Repository]:
@@ -81,7 +86,7 @@ class LiveLook:
     # ------------------------------------------------------------ live work
 
     async def _look_at_work(self, work: LiveWork) -> int:
-        ref = _ref(work.repository)
+        ref = ref_of(work.repository)
         if work.pull_number is not None and work.pull_state == "open":
             with suppress(Gone, Denied):  # what that means, the issue tells
                 pull = await self._parts.github.fetch_pull(ref, work.pull_number)
@@ -143,10 +148,10 @@ class LiveLook:
         async with self._parts.db.read() as session:
             if await find_oldest_unhandled(session) is not None:
                 return 0  # what is not read yet may be what tells of a label
-        labels = await label_names(self._parts, _ref(repository), repository.default_branch)
+        labels = await label_names(self._parts, ref_of(repository), repository.default_branch)
         found = 0
         for label in (labels.quick, labels.agent, labels.plan):
-            for issue in await self._parts.github.fetch_labeled_issues(_ref(repository), label):
+            for issue in await self._parts.github.fetch_labeled_issues(ref_of(repository), label):
                 found += await self._look_at_label(repository, issue, label)
         return found
 
@@ -158,7 +163,7 @@ class LiveLook:
         async with self._parts.db.read() as session:
             if await find_live_spec(session, repository.id, issue.number) is not None:
                 return 0
-        labeled_at = await self._parts.github.fetch_labeled_at(_ref(repository), issue.number, label)
+        labeled_at = await self._parts.github.fetch_labeled_at(ref_of(repository), issue.number, label)
         if labeled_at is not None and labeled_at > self._parts.clock() - SETTLED_FOR:
             return 0
         found = 0
@@ -198,9 +203,3 @@ def _told_label_at(delivery: Delivery, label: str) -> datetime | None:
         return None
     happening = to_happening(parsed)
     return moment_of(happening.issue_updated_at) if is_label(happening, None, label) else None
-
-
-def _ref(repository: Repository) -> RepoRef:
-    return RepoRef(
-        InstallationId(repository.installation_id), RepoId(repository.id), repository.owner, repository.name
-    )
