@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
@@ -94,3 +94,8 @@ async def count_fixes(session: AsyncSession, spec_id: str) -> int:
         )
         or 0
     )
+
+
+async def forget_heads(session: AsyncSession, spec_id: str) -> None:
+    """The spec begins a new branch: what its earlier pull request's checks have led to does not count for the next."""
+    await session.execute(delete(CheckedHead).where(CheckedHead.spec_id == spec_id))

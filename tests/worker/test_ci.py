@@ -131,6 +131,30 @@ async def test_every_fix_fails_then_it_stops_after_two_and_says_so_once(bench: B
     assert (await bench.spec()).state is SpecState.IN_REVIEW
 
 
+async def test_work_goes_on_with_a_new_pull_request_then_that_has_fixes_of_its_own(
+    bench: Bench, ci: int
+) -> None:
+    number = await in_review(bench)
+    for round_ in (2, 3):
+        run(bench, ci)
+        await look(bench)
+        await bench.hand_in(round_, text=f"attempt {round_}\n")
+        await bench.rest()
+    bench.github.close_pull(bench.name, bench.github.pulls(bench.name)[0]["number"], "alice")
+    await bench.pass_time(15)
+    bench.github.comment(bench.name, number, "alice", "/agent retry")
+    await bench.pass_time(15)
+    await bench.hand_in(text="done anew\n")
+    await bench.rest()
+    pull = bench.github.pulls(bench.name)[1]
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    bench.github.create_check(bench.name, ci, "unit tests", pull["head"]["sha"], conclusion="failure")
+    await look(bench)
+    await bench.pass_time(20)
+    assert "The agent looks at it (1 of 2)" in bench.status(number)
+    assert len(await told(bench)) == 3
+
+
 async def test_deliveries_repeated_and_shuffled_ask_once_when_all_checks_have_ended(
     bench: Bench, ci: int
 ) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
+from app.db.ci import forget_heads
 from app.db.tasks import record_anew
 from app.domain.errors import Denied, Gone, Refused
 from app.domain.gitflow import base_candidates, branch_kind
@@ -70,6 +71,7 @@ async def _let_begin(step: Step, repository: Repository, base: Branch) -> dateti
     async with step.saving(state=state, default_branch=repository.default_branch, **values) as session:
         if anew:
             await record_anew(session, spec.id, step.now())
+            await forget_heads(session, spec.id)
     return step.again()
 
 
