@@ -47,11 +47,13 @@ async def show_log(settings: Settings, sandbox_id: str, *, follow: bool, as_json
 
 
 async def _follow(api: Operator, sandboxes: Sandboxes, view: dict[str, Any], *, follow: bool) -> None:
-    log, offset = ReadableLog(), 0
+    log, offset, name = ReadableLog(), 0, view["provider_name"]
     while True:
         ended = (await api.get(f"/sandboxes/{view['id']}"))["ended_at"] is not None
-        piece = await sandboxes.fetch_log(view["provider_name"], offset)
-        offset += len(piece)
+        start, piece = await _fetch_piece(sandboxes, name, offset)
+        if start > offset:
+            print(f"{start - offset} bytes before this were dropped: there was too much", file=sys.stderr)
+        offset = start + len(piece)
         print(log.feed(piece), end="", flush=True)
         if not piece and (ended or not follow):
             return
@@ -60,10 +62,21 @@ async def _follow(api: Operator, sandboxes: Sandboxes, view: dict[str, Any], *, 
 
 
 async def _fetch_all(sandboxes: Sandboxes, name: str) -> bytes:
-    found = b""
-    while piece := await sandboxes.fetch_log(name, len(found)):
-        found += piece
-    return found
+    found, offset = b"", 0
+    while True:
+        start, piece = await _fetch_piece(sandboxes, name, offset)
+        if not piece:
+            return found
+        found, offset = found + piece, start + len(piece)
+
+
+async def _fetch_piece(sandboxes: Sandboxes, name: str, offset: int) -> tuple[int, bytes]:
+    """What follows `offset` and where it begins: a payload that says much loses the oldest of it.
+
+    Should more be dropped between the two questions, some of it comes twice.
+    """
+    start = max(offset, await sandboxes.fetch_log_start(name))
+    return start, await sandboxes.fetch_log(name, start)
 
 
 async def _show_kept(settings: Settings, view: dict[str, Any], *, as_json: bool) -> None:

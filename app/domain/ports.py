@@ -106,7 +106,10 @@ class Sandboxes(Protocol):
         """Every sandbox of this Issuewright instance that the provider still knows."""
 
     async def fetch_log(self, name: str, offset: int = 0, limit: int = 65536) -> bytes:
-        """Bytes of the payload's own output from `offset`; empty when absent."""
+        """Bytes of the payload's own output from `offset`, or from the oldest that is kept; empty when absent."""
+
+    async def fetch_log_start(self, name: str) -> int:
+        """The offset of the oldest byte of it that is kept; 0 when absent."""
 
     async def fetch_log_tail(self, name: str, size: int) -> bytes:
         """Its last `size` bytes, of however much there is; empty when absent."""

@@ -79,6 +79,10 @@ class DaytonaAccounts:
         async with self._in_account(name) as provider:
             return await provider.fetch_log(name, offset, limit)
 
+    async def fetch_log_start(self, name: str) -> int:
+        async with self._in_account(name) as provider:
+            return await provider.fetch_log_start(name)
+
     async def fetch_log_tail(self, name: str, size: int) -> bytes:
         async with self._in_account(name) as provider:
             return await provider.fetch_log_tail(name, size)

@@ -25,7 +25,7 @@ from app.sandbox.bundle import PayloadBundle, installed_payload, read_bundle
 from app.sandbox.cgroup import remove_cgroups
 from app.sandbox.keeper_start import start_keeper
 from app.sandbox.order import OF_NOBODY, Isolation, KeeperOrder, Pace
-from app.sandbox.payload_log import read_log, read_log_tail
+from app.sandbox.payload_log import read_log, read_log_start, read_log_tail
 from app.sandbox.profile import write_made_up_files
 from app.sandbox.spare import SPARE, Spare
 from app.sandbox.state_dir import StateDir, check_name
@@ -90,6 +90,9 @@ class LocalSandboxes:
     async def fetch_log(self, name: str, offset: int = 0, limit: int = 65536) -> bytes:
         """From the oldest byte that is kept when `offset` has been dropped."""
         return await asyncio.to_thread(read_log, self._directory(name).log, offset, limit)
+
+    async def fetch_log_start(self, name: str) -> int:
+        return await asyncio.to_thread(read_log_start, self._directory(name).log)
 
     async def fetch_log_tail(self, name: str, size: int) -> bytes:
         return await asyncio.to_thread(read_log_tail, self._directory(name).log, size)

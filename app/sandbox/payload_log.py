@@ -78,6 +78,11 @@ def read_log(directory: Path, offset: int, limit: int) -> bytes:
     return bytes(found)
 
 
+def read_log_start(directory: Path) -> int:
+    """The offset of the oldest kept byte; 0 when there is none."""
+    return next((start for start, _ in _segments(directory)), 0)
+
+
 def read_log_tail(directory: Path, size: int) -> bytes:
     """The last `size` bytes of the stream as far as they are kept."""
     end = 0

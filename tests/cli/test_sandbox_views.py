@@ -170,3 +170,26 @@ def test_events_of_a_lost_sandbox_end_with_its_trouble(
     assert last["event_data"]["trouble"] == "idle"
     assert lost[1] in last["event_data"]["done"][-1]
     assert "supervision" not in issuewright.run("sandboxes", "events", lost[1]).out
+
+
+async def test_log_whose_beginning_was_dropped_is_shown_once_from_where_it_is_kept(
+    issuewright: Issuewright, migrated: Path, home: Path
+) -> None:
+    db = Database(f"sqlite+aiosqlite:///{migrated}")
+    flooding = await add_sandbox(
+        db, await add_spec(db), host_id=host_id(home), state=SandboxState.FAILED, started_at=AT,
+        ended_at=AT + timedelta(seconds=90),
+    )  # fmt: skip
+    await db.aclose()
+    log = home / "sandboxes" / f"iw-test-{flooding}" / "log"
+    log.mkdir(parents=True)
+    (log / "000000000100000").write_bytes(b"caf\xc3\xa9 \xff\n" * 9_000)
+    (log / "000000000172000").write_bytes(b"the last line\n")
+    whole = "caf\N{LATIN SMALL LETTER E WITH ACUTE} \N{REPLACEMENT CHARACTER}\n" * 9_000 + "the last line\n"
+    answer = issuewright.run("sandboxes", "logs", flooding)
+    assert (answer.code, answer.out) == (0, whole)
+    assert "100000 bytes before this were dropped" in answer.err
+    followed = issuewright.run("sandboxes", "logs", flooding, "-f")
+    assert (followed.code, followed.out) == (0, whole)
+    as_json = json.loads(issuewright.run("sandboxes", "logs", flooding, "--json").out)
+    assert as_json == {"sandbox_id": flooding, "kept": False, "text": whole}

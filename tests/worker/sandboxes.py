@@ -48,6 +48,10 @@ class ScriptedSandboxes:
     async def fetch_log(self, name: str, offset: int = 0, limit: int = 65536) -> bytes:
         return self.logs.get(name, b"")[offset : offset + limit]
 
+    async def fetch_log_start(self, name: str) -> int:
+        del name
+        return 0
+
     async def fetch_log_tail(self, name: str, size: int) -> bytes:
         return self.logs.get(name, b"")[-size:]
 
