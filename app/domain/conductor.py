@@ -5,6 +5,7 @@ It only tells. Whoever wants one of two specs to wait, pauses it.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,10 @@ MAX_PATHS = 5
 """Files named in one notice."""
 MIN_WORDS = 3
 """Title and body with fewer words (`Fix it`) are alike by chance."""
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{2}")
+"""Two signs of a script that is written without spaces (Thai, Burmese, Khmer, Japanese, Chinese): about a word."""
+_MARKS = ".,;:!?…\"'`()[]{}«»“”‘’。、，；：！？「」（）"
+"""What stands around words and says nothing of what is asked for: `C++` and `C#` are two."""
 
 
 class Link(StrEnum):
@@ -95,7 +100,7 @@ def find_duplicates(specs: Iterable[LiveSpec], bodies: Mapping[str, str]) -> lis
         first: dict[str, LiveSpec] = {}
         for spec in ours:
             asked = f"{normalize(spec.title)} {normalize(bodies[spec.spec_id])}".strip()
-            if len(asked.split()) < MIN_WORDS:
+            if len(asked.split()) + len(_UNSPACED.findall(asked)) < MIN_WORDS:
                 continue
             if asked in first:
                 found.append(_told(Link.DUPLICATE, spec, [first[asked]], ()))
@@ -120,8 +125,9 @@ def find_standstill(
 
 
 def normalize(text: str) -> str:
-    """The words alone."""
-    return " ".join("".join(one if one.isalnum() else " " for one in text.casefold()).split())
+    """The words alone, without the marks around them."""
+    words = (word.strip(_MARKS) for word in text.casefold().split())
+    return " ".join(word for word in words if word)
 
 
 def _by_repository(specs: Iterable[LiveSpec]) -> list[list[LiveSpec]]:

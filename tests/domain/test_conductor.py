@@ -65,8 +65,16 @@ def test_same_words_twice_then_told_whatever_their_signs_and_spaces() -> None:
     assert "#1" in render_told(found[0])
 
 
+def test_same_words_twice_in_a_script_without_spaces_then_told() -> None:
+    title = "\u4fee\u590d\u767b\u5f55\u9875\u9762\u7684\u5d29\u6e83"
+    specs = [spec(1, title=title), spec(2, title=f"{title}\u3002")]
+    assert pairs(find_duplicates(specs, {"spec_7_1": "", "spec_7_2": ""})) == [(2, [1])]
+
+
 def test_same_title_and_other_text_or_hardly_any_words_then_nothing_is_told() -> None:
     assert find_duplicates([spec(1), spec(2)], {"spec_7_1": "All.", "spec_7_2": "None."}) == []
+    signs = [spec(1, title="Support C++ in the parser"), spec(2, title="Support C# in the parser")]
+    assert find_duplicates(signs, {"spec_7_1": "", "spec_7_2": ""}) == []
     short = [spec(1, title="Fix it"), spec(2, title="Fix it")]
     assert find_duplicates(short, {"spec_7_1": "", "spec_7_2": ""}) == []
 
