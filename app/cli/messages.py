@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from app.cli.options import ConfigOption, load
-from sandbox_payload.wire import MessageType
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -19,6 +19,15 @@ app = typer.Typer(help="Words to running agents.", no_args_is_help=True)
 
 MAX_CHARS = 65_536
 """As long as a comment on GitHub may be. What the operator API takes."""
+
+
+class Kind(StrEnum):
+    """The message types of the operator API; named here, since what names them there takes long to load."""
+
+    USER_MESSAGE = "user_message"
+    INTERRUPT = "interrupt"
+    GUARDIAN_NUDGE = "guardian_nudge"
+    SYSTEM = "system"
 
 
 @app.callback()
@@ -36,8 +45,8 @@ def send(
         typer.Argument(metavar="TEXT", help="What to say. Left out: it is read from standard input."),
     ] = None,
     kind: Annotated[
-        MessageType, typer.Option("--type", help="How it is said; `interrupt` stops the tool that runs.")
-    ] = MessageType.USER_MESSAGE,
+        Kind, typer.Option("--type", help="How it is said; `interrupt` stops the tool that runs.")
+    ] = Kind.USER_MESSAGE,
     config: ConfigOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the receipt as JSON, as the operator API answers.")

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from app.cli.messages import Kind
 from app.db.engine import Database
 from app.db.models import Message
 from app.domain.states import SandboxState
+from sandbox_payload.wire import MessageType
 from tests.cli.running import COMMAND, Issuewright
 from tests.db.rows import add_sandbox, add_spec
 
@@ -80,3 +82,7 @@ async def test_what_can_not_be_sent_is_refused_in_words_and_queues_nothing(
     assert issuewright.run("messages", "send", boxes[0], "hello", "--type", "shout").code == 2
     assert feed(issuewright, b"\xff\xfe", boxes[0]).returncode == 2
     assert await queued(migrated) == []
+
+
+def test_each_type_of_the_operator_api_can_be_sent() -> None:
+    assert list(Kind) == list(MessageType)
