@@ -33,7 +33,6 @@ router = APIRouter(
 )
 
 MAX_MANIFEST_BYTES = 1_000_000
-MAX_ROUND = 1_000_000
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _WEIGHTY = frozenset({ArtifactName.MANIFEST, ArtifactName.CHECKPOINT})
 
@@ -148,8 +147,6 @@ def _parse_manifest(body: bytes, sandbox_id: str) -> Manifest:
         raise invalid(error) from None
     if manifest.sandbox_id != sandbox_id:
         raise Problem(422, "the manifest is of another sandbox")
-    if manifest.round > MAX_ROUND:
-        raise Problem(422, "the manifest's round is out of range")
     return manifest
 
 
@@ -178,9 +175,7 @@ async def _make_current(parts: Parts, upload: _Upload) -> int | None:
 def _note_manifest(row: Sandbox, manifest: Manifest) -> None:
     row.manifest_round = max(row.manifest_round, manifest.round)
     row.activity = "waiting"  # The round is over, also when nothing more is heard of the sandbox.
-    session_id = manifest.session_id or ""
-    if 0 < len(session_id) <= 64 and session_id.isprintable():
-        row.session_id = session_id
+    row.session_id = manifest.session_id or row.session_id
 
 
 async def _remove(parts: Parts, artifact_id: str) -> None:

@@ -11,10 +11,10 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
 from sandbox_payload.wire.answers import MAX_ANSWERS, ThreadAnswer
-from sandbox_payload.wire.base import Wire
+from sandbox_payload.wire.base import Text, Wire
 from sandbox_payload.wire.evidence import Criterion, Evidence
 from sandbox_payload.wire.plan import PhaseOrder
 
@@ -26,7 +26,10 @@ RESULT_REF = "refs/issuewright/result"
 MAX_EVENTS_BYTES = 1_000_000
 MAX_ARTIFACT_BYTES = 100_000_000
 MAX_WAIT_S = 25
+MAX_COUNT = 1_000_000
+"""Of rounds and turns, of seconds and of USD in a manifest: beyond all that happens, within all that is stored."""
 HEARTBEAT_S = 30
+MAX_SESSION_ID = 64
 
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 
@@ -161,12 +164,18 @@ ManifestStatus = Literal["completed", "failed", "cancelled"]
 class CommandReport(Wire):
     """How a repository's own command (`setup`, `test`) went inside the sandbox."""
 
-    command: str = Field(max_length=2000)
-    exit_code: int | None = None
+    command: Text = Field(max_length=2000)
+    exit_code: int | None = Field(default=None, ge=-(2**31), lt=2**31)
     """None when it was cut at its time limit."""
-    seconds: float = 0.0
-    output: str = Field(default="", max_length=20_000)
+    seconds: float = Field(default=0.0, ge=0, le=MAX_COUNT, allow_inf_nan=False)
+    output: Text = Field(default="", max_length=20_000)
     """The end of what it printed on either stream."""
+
+
+def _usable_session(session_id: str | None) -> str | None:
+    return (
+        session_id if session_id and len(session_id) <= MAX_SESSION_ID and session_id.isprintable() else None
+    )
 
 
 class Manifest(Wire):
@@ -175,23 +184,24 @@ class Manifest(Wire):
     `status` and the texts are the sandbox's own words; what counts is what the app finds in the bundle.
     """
 
-    version: int = PROTOCOL_VERSION
+    version: int = Field(default=PROTOCOL_VERSION, ge=1, le=MAX_COUNT)
     sandbox_id: str
-    round: int = Field(ge=1)
+    round: int = Field(ge=1, le=MAX_COUNT)
     """Counts the results of one sandbox: 1 for the task itself, then one more for each later conversation round."""
     start_sha: Sha
     head_sha: Sha
     bundle_sha256: str | None = None
     """None when head equals start: git makes no empty bundles."""
     status: ManifestStatus
-    reason: str = Field(default="", max_length=100)
+    reason: Text = Field(default="", max_length=100)
     """Short and stable: `max_turns`, `budget`, `model_error`, `cli_killed`, `time_limit`, `terminated`, …"""
-    detail: str = Field(default="", max_length=4000)
-    summary: str = Field(default="", max_length=20_000)
+    detail: Text = Field(default="", max_length=4000)
+    summary: Text = Field(default="", max_length=20_000)
     """The agent's last text."""
-    session_id: str | None = None
-    turns: int = 0
-    cost_usd: float = 0.0
+    session_id: Annotated[str | None, AfterValidator(_usable_session)] = None
+    """None also in the place of one that no agent has."""
+    turns: int = Field(default=0, ge=0, le=MAX_COUNT)
+    cost_usd: float = Field(default=0.0, ge=0, le=MAX_COUNT, allow_inf_nan=False)
     test: CommandReport | None = None
     """The repository's test command, run after the agent was done; None when there is none or it was not reached."""
     evidence: list[Evidence] = Field(default_factory=list, max_length=2_000)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sandbox_payload.wire.base import Wire
+from sandbox_payload.wire.base import Text, Wire
 
 MAX_ANSWER = 4_000
 MAX_ANSWERS = 500
@@ -16,7 +16,7 @@ class ThreadAnswer(Wire):
     """The agent's own words for one thread, which a message of the app has named by its number."""
 
     thread: int = Field(ge=1, lt=2**63)
-    answer: str = Field(max_length=MAX_ANSWER)
+    answer: Text = Field(max_length=MAX_ANSWER)
 
 
 def answer_schema() -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sandbox_payload.wire.base import Wire
+from sandbox_payload.wire.base import Text, Wire
 
 
 class Criterion(Wire):
@@ -17,9 +17,9 @@ class Criterion(Wire):
 class Evidence(Wire):
     """The agent's own word on one criterion: `evidence` names a test, a file and line, or a command and its output."""
 
-    criterion: str = Field(max_length=40)
+    criterion: Text = Field(max_length=40)
     met: bool
-    evidence: str = Field(max_length=2_000)
+    evidence: Text = Field(max_length=2_000)
 
 
 def evidence_schema(criteria: list[Criterion]) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 from datetime import timedelta
 
 import httpx
+import pytest
 from sqlalchemy import func, select
 
 from app.db.models import Artifact, ArtifactChunk, Sandbox, Spec
@@ -207,6 +209,38 @@ async def test_manifest_malformed_then_422(world):
     ):
         assert (await put(world, sandbox, "manifest.json", content)).status_code == 422
     assert await contents(world, sandbox_id) == {}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("round", 2**31), ("round", 10**400), ("version", 10**400), ("version", -1),
+        ("turns", -1), ("turns", 10**7), ("turns", 10**400), ("turns", 1e300), ("turns", 1.5),
+        ("cost_usd", -0.01), ("cost_usd", math.nan), ("cost_usd", math.inf), ("cost_usd", -math.inf), ("cost_usd", 1e308),
+        ("cost_usd", 10**400),
+        ("test", {"command": "true", "exit_code": 2**31}), ("test", {"command": "true", "exit_code": -(10**400)}),
+        ("test", {"command": "true", "seconds": math.nan}), ("test", {"command": "true", "seconds": -1}),
+        ("test", {"command": "true", "seconds": 1e308}), ("answers", [{"thread": 2**63, "answer": "Done."}]),
+    ],
+)  # fmt: skip
+async def test_manifest_with_a_number_that_can_not_be_then_422_that_names_it_and_nothing_counts(
+    world, field, value
+):
+    sandbox_id, _ = sandbox = await add_sandbox(world)
+    answer = await put(world, sandbox, "manifest.json", manifest(sandbox_id, **{field: value}))
+    assert answer.status_code == 422
+    assert [one["loc"][0] for one in answer.json()["errors"]] == [field]
+    assert await contents(world, sandbox_id) == {}
+    row = await get_row(world, Sandbox, sandbox_id)
+    assert (row.manifest_round, row.turns, row.spent_usd) == (0, 0, 0)
+
+
+async def test_manifest_with_the_largest_numbers_then_taken(world):
+    sandbox_id, _ = sandbox = await add_sandbox(world)
+    test = {"command": "true", "exit_code": -(2**31), "seconds": 1e6}
+    largest = manifest(sandbox_id, 10**6, turns=10**6, cost_usd=1e6, test=test)
+    assert (await put(world, sandbox, "manifest.json", largest)).status_code == 204
+    assert (await get_row(world, Sandbox, sandbox_id)).manifest_round == 10**6
 
 
 async def test_upload_left_behind_by_a_dead_process_then_removed_by_the_next(world):

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_json
 from sqlalchemy import select
 
 from app.db.artifacts import record_chunk, record_current, record_upload
@@ -23,7 +24,7 @@ from app.db.sandboxes import set_sandbox
 from app.db.specs import list_due, record_fact
 from app.domain.ids import DeliveryId, SandboxId
 from app.domain.ports import SandboxOrder
-from sandbox_payload.wire import RESULT_REF, Manifest
+from sandbox_payload.wire import RESULT_REF
 from simulators.github.control import Control
 from tests.worker.sandboxes import ScriptedSandboxes
 from worker.effects import Effects
@@ -278,9 +279,7 @@ class Bench:
             "finished_at": self.clock(),
         }  # fmt: skip
         await self.upload("result.bundle", bundle, of=of)
-        await self.upload(
-            "manifest.json", Manifest(**{**fields, **manifest}).model_dump_json().encode(), of=of
-        )
+        await self.upload("manifest.json", to_json({**fields, **manifest}), of=of)
         async with self.db.write() as session:
             await set_sandbox(
                 session, order.sandbox_id, self.clock(), manifest_round=round_, activity="waiting"

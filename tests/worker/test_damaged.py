@@ -6,6 +6,7 @@ import pytest
 
 from app.domain.states import SpecState
 from tests.worker.bench import Bench
+from tests.worker.planning import tasks
 from tests.worker.test_life import start
 
 
@@ -36,3 +37,20 @@ async def test_refused_for_what_is_in_it_then_no_earlier_state_of_it_is_pushed(b
     await bench.rest()
     assert bench.github.pulls(bench.name)[0]["head"]["sha"] == before
     assert "Not pushed" in bench.status(number)
+
+
+async def test_words_of_a_result_are_none_that_a_database_holds_then_they_are_shown_without_and_it_counts(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    await bench.hand_in(
+        status="failed", reason="odd\0", detail="Its disk\0 is full.", summary="So far\0.", session_id="s\0" * 100,
+        test={"command": "true\0", "exit_code": 1, "output": "\0"},
+        evidence=[{"criterion": "C\0", "met": False, "evidence": "\0"}],
+        answers=[{"thread": 1, "answer": "\0"}], taken_in=["\0"],
+    )  # fmt: skip
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.FAILED
+    assert "is full." in bench.status(number)
+    (task,) = (await tasks(bench)).values()
+    assert task.summary == "So far\N{REPLACEMENT CHARACTER}."
