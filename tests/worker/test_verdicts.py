@@ -30,6 +30,7 @@ from tests.worker.test_guardian import LOOP, done, look, remind, take_in, tell
 from tests.worker.test_life import start
 from worker.parts import Parts, VerdictRules
 from worker.supervise.guardian import Looked
+from worker.supervise.model_door import LONGEST_CALL_S
 from worker.supervise.reservations import LONGEST_CALL, settle_left_reservations
 from worker.supervise.verdicts import WAITED_FOR, Verdicts
 
@@ -59,11 +60,11 @@ class Asked:
         }  # fmt: skip
         return replace(self.bench.parts, worker_id=worker_id, verdict_rules=VerdictRules(**given))
 
-    async def ask(self, worker_id: str = "w1", **rules: Any) -> int:
+    async def ask(self, worker_id: str = "w1", longest_call_s: float = LONGEST_CALL_S, **rules: Any) -> int:
         """As a worker does, every few seconds; how many calls it made."""
         parts = self.parts(worker_id, **rules)
         assert parts.verdict_rules is not None
-        verdicts = Verdicts(parts, parts.verdict_rules)
+        verdicts = Verdicts(parts, parts.verdict_rules, longest_call_s)
         try:
             return await verdicts.look()
         finally:
@@ -231,6 +232,36 @@ async def test_answer_goes_on_and_on_then_it_is_not_read_to_its_end_and_all_that
     assert await messages(bench) == []
     (call,) = await asked.calls()
     assert (call.cost_usd, call.status) == (call.reserved_usd, None)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_model_never_comes_to_an_end_then_the_call_ends_at_its_limit_and_the_agent_is_asked_about_again(
+    asked: Asked, begun: bool
+) -> None:
+    bench = asked.bench
+    await start(bench)
+    gated = {"tool_use": [{"name": "give_verdict", "input": AWAY}], "gate": "held"}
+    never = (
+        {"faults": [{"fault": {"kind": "stall", "gate": "held"}}]}
+        if begun
+        else {"verdicts": [{"step": gated}]}
+    )
+    asked.say(**({"verdicts": [{"input": AWAY}]} | never))
+    await tell(bench, *WORK)
+    async with asyncio.timeout(LONGEST_CALL_S / 2):
+        assert await asked.ask(longest_call_s=0.3) == 1
+    asked.model.gates.open("held")
+    (call,) = await asked.calls()
+    assert (call.cost_usd, call.status) == (call.reserved_usd, None)
+    assert (await bench.boxes())[0].reserved_usd == 0
+    await tell(bench, bash("ls"))
+    assert await look(bench) == Looked(1)
+    assert await messages(bench) == [], "the agent goes on as if nobody had asked"
+    asked.say(AWAY)
+    await tell(bench, *WORK)
+    assert await asked.ask() == 1
+    await tell(bench, bash("ls"))
+    assert await look(bench) == Looked(1, nudged=1)
 
 
 async def test_model_is_away_then_nothing_is_said_and_nothing_is_spent(asked: Asked) -> None:

@@ -40,12 +40,15 @@ class Reply:
 
 
 class ModelDoor:
-    def __init__(self, parts: Parts, rules: VerdictRules) -> None:
+    """`longest_call_s`: for a call from its first to its last byte."""
+
+    def __init__(self, parts: Parts, rules: VerdictRules, longest_call_s: float) -> None:
         self._parts = parts
         self._rules = rules
+        self._longest_call_s = longest_call_s
         # No environment and no redirects: the key goes to one address.
         self._http = httpx.AsyncClient(
-            timeout=httpx.Timeout(LONGEST_CALL_S, connect=5.0), trust_env=False, follow_redirects=False
+            timeout=httpx.Timeout(longest_call_s, connect=5.0), trust_env=False, follow_redirects=False
         )
 
     async def find_key(self, spec_id: str) -> Key | None:
@@ -72,7 +75,7 @@ class ModelDoor:
         }
         url = f"{key.base_url}/v1/messages"
         try:
-            async with asyncio.timeout(LONGEST_CALL_S):
+            async with asyncio.timeout(self._longest_call_s):
                 async with self._http.stream("POST", url, content=question, headers=headers) as answer:
                     body = bytearray()
                     async for piece in answer.aiter_bytes():

@@ -31,10 +31,12 @@ WAITED_FOR = timedelta(seconds=LONGEST_CALL_S + 30)
 
 
 class Verdicts:
-    def __init__(self, parts: Parts, rules: VerdictRules) -> None:
+    """`longest_call_s`: after so long a call counts as not answered."""
+
+    def __init__(self, parts: Parts, rules: VerdictRules, longest_call_s: float = LONGEST_CALL_S) -> None:
         self._parts = parts
         self._rules = rules
-        self._door = ModelDoor(parts, rules)
+        self._door = ModelDoor(parts, rules, longest_call_s)
 
     async def look(self) -> int:
         """How many calls were made. Any number of workers may look at once: each call is claimed."""
