@@ -92,3 +92,32 @@ def test_agent_behind_a_relay_worked_on_alone_and_was_stopped_then_its_work_is_f
     kit.rest()
     assert_what_it_did_alone_counts(closed_world, kit, number, name)
     assert reported(closed_world, kit, "agent.tool_completed") == 2, "of the one that was alone, too"
+
+
+def test_answer_of_the_model_and_the_toolbox_break_off_in_the_middle_of_a_turn_then_it_is_done_and_told_once(
+    closed_world: World,
+) -> None:
+    world, kit, name = closed_world, closed_world.repository(), "relayed-cut"
+    cut = {"kind": "cut", "times": 1}
+    world.script(
+        name,
+        [
+            bash("touch ../../in-tool; until [ -e ../../go-on ]; do sleep 0.1; done; echo once >> once.txt"),
+            {**bash("echo twice >> once.txt"), "fault": cut},
+            {"text": "Done.", "fault": cut},
+        ],
+    )
+    kit.start(name)
+    world.wait(lambda: any(world.home.glob("daytona/*/home/in-tool")), "the tool running")
+    (at_work,) = world.home.glob("daytona/*/home/in-tool")
+    world.daytona.do("faults/add", method="POST", path="/files/bulk-download$", times=8, drop=True)
+    at_work.with_name("go-on").touch()
+    kit.rest()
+    asked = world.model.get("/_sim/requests", params={"scenario": name}).json()["requests"]
+    assert [one["outcome"] for one in asked].count("cut") == 2
+    assert kit.changed() == ["once.txt"]
+    assert kit.file("once.txt") == b"once\ntwice\n"
+    assert not kit.pull()["draft"]
+    assert reported(world, kit, "agent.tool_completed") == 2
+    assert reported(world, kit, "agent.completed") == 1
+    world.wait(lambda: not world.daytona.live(), "the end of all machines")
