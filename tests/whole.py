@@ -104,6 +104,7 @@ WHOLE = (
     "tests/worker/test_reviews_changed.py",
     "tests/worker/test_reviews_edited.py",
     "tests/worker/test_reviews_heard_late.py",
+    "tests/worker/test_second_label.py",
     "tests/worker/test_shuffled.py",
     "tests/worker/test_sub_issues.py",
     "tests/worker/test_told.py",

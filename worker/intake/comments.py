@@ -36,13 +36,15 @@ from app.domain.trust import CONFUSED_AT_MOST, CONFUSED_WITHIN, SAID_AT_MOST
 from worker.intake.addressed import owe_help, owe_notice, owe_reply, repo_of
 from worker.intake.base import find_bases
 from worker.intake.commands import Asked, obey_all
-from worker.intake.heard_before import SAME, said_before
+from worker.intake.heard_before import SAME, follows_unheard_label, said_before
 from worker.intake.message import deliver
 from worker.intake.parse import parse
 from worker.intake.permission import Permissions
 from worker.intake.who import asks_us, bot_is_heard, has_said_enough, is_message
 from worker.parts import Parts
 from worker.verdict import Verdict, Write
+
+LATER_WORK = "for work whose label was not heard of yet"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ async def hear(parts: Parts, permissions: Permissions, happening: Happening, sai
     """Everything that a comment asks for, in one verdict."""
     hearing = replace(await _find(parts, happening), by_bot=said.by_bot)
     verdict = await _judge(parts, permissions, hearing, said)
-    if hearing.spec is None:
+    if hearing.spec is None or verdict.reason == LATER_WORK:
         verdict.writes.insert(0, _unless_work_began(hearing))
     return verdict
 
@@ -100,8 +102,16 @@ async def _judge(parts: Parts, permissions: Permissions, hearing: Hearing, said:
         return _no_work(hearing, parsed) if parsed.commands else _nothing()
     if hearing.heard is None and not is_message(hearing.spec, parsed, (await parts.identity()).slug):
         return Verdict("message", "does not mention the App", DeliveryState.IGNORED)
-    bases = await find_bases(parts.github, repo_of(happening), parsed.commands)
-    return _act(hearing, hearing.spec.id, parsed, bases)
+    return await _take(hearing, hearing.spec, parsed)
+
+
+async def _take(hearing: Hearing, spec: Spec, parsed: Comment) -> Verdict:
+    """As meant for that work; or, on an issue that was labeled anew, as something to be taken in when that is heard."""
+    repo, on_issue = repo_of(hearing.happening), not hearing.happening.issue_is_pull
+    if on_issue and await follows_unheard_label(hearing.parts, repo, spec, hearing.comment):
+        return Verdict("message", LATER_WORK, DeliveryState.IGNORED)
+    bases = await find_bases(hearing.parts.github, repo, parsed.commands)
+    return _act(hearing, spec.id, parsed, bases)
 
 
 def _nothing() -> Verdict:
@@ -128,9 +138,11 @@ async def _find_spec(session: AsyncSession, happening: Happening) -> Spec | None
 
 def _unless_work_began(hearing: Hearing) -> Write:
     """Raises RetryAt when the work that there was not has begun meanwhile: then the comment is looked at anew."""
+    known = hearing.spec.id if hearing.spec is not None else None
 
     async def write(session: AsyncSession) -> None:
-        if await _find_spec(session, hearing.happening) is not None:
+        spec = await _find_spec(session, hearing.happening)
+        if spec is not None and spec.id != known:
             raise RetryAt("work has begun meanwhile", hearing.parts.clock())
 
     return write

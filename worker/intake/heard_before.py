@@ -8,11 +8,19 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db import specs
+from app.db.looks import list_label_deliveries
 from app.db.models import Delivery, Spec
 from app.db.replay import list_ignored_comments, record_replay
-from app.domain.triggers import CommentFacts, Happening, moment_of
+from app.domain.ids import IssueNumber
+from app.domain.labels import has_label
+from app.domain.ports import RepoRef
+from app.domain.states import SPEC_LIVE
+from app.domain.triggers import CommentFacts, Happening, is_label, moment_of
 from app.github.happening import to_happening
 from app.github.payloads import Unreadable, parse_delivery
+from worker.label_names import label_names
+from worker.parts import Parts
 
 SAME = timedelta(seconds=5)
 """By how much the label may be older than its delivery says: that is when the issue was changed the last time."""
@@ -54,3 +62,44 @@ def said_before(spec: Spec | None, comment: CommentFacts) -> timedelta:
     if spec is None or spec.labeled_at is None or said_at is None:
         return timedelta()
     return max(spec.labeled_at - said_at, timedelta())
+
+
+def told_label_at(delivery: Delivery, label: str) -> datetime | None:
+    """When the label was set, as that delivery told; None when it was about another one."""
+    parsed = parse_delivery(delivery.event, delivery.body)
+    if isinstance(parsed, Unreadable):
+        return None
+    happening = to_happening(parsed)
+    return moment_of(happening.issue_updated_at) if is_label(happening, None, label) else None
+
+
+async def follows_unheard_label(parts: Parts, repo: RepoRef, spec: Spec, comment: CommentFacts) -> bool:
+    """Whether the work has ended, or is being ended, and the comment was made since a label was set anew that no
+    delivery has told of yet: then it is for the work that this label begins. Asked of GitHub, so only where it matters.
+    """
+    said_at = moment_of(comment.edited_at)
+    if said_at is None or (spec.state in SPEC_LIVE and spec.cancel_asked_at is None):
+        return False
+    issue = await parts.github.fetch_issue(repo, IssueNumber(spec.issue_number))
+    names = await label_names(parts, repo, None)
+    for label in (names.quick, names.agent, names.plan):
+        if issue.state == "closed" or not has_label(issue.labels, label):
+            continue
+        labeled_at = await parts.github.fetch_labeled_at(repo, issue.number, label)
+        if (
+            labeled_at is not None
+            and labeled_at <= said_at
+            and await _is_unheard(parts, spec, label, labeled_at)
+        ):
+            return True
+    return False
+
+
+async def _is_unheard(parts: Parts, spec: Spec, label: str, labeled_at: datetime) -> bool:
+    async with parts.db.read() as session:
+        newest = await specs.find_newest_label_event(session, spec.repo_id, spec.issue_number)
+        deliveries = await list_label_deliveries(session, spec.repo_id, spec.issue_number)
+    if newest is None or labeled_at <= newest + SAME:
+        return False
+    told = (told_label_at(delivery, label) for delivery in deliveries)
+    return all(moment is None or abs(moment - labeled_at) > SAME for moment in told)

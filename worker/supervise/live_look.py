@@ -16,16 +16,14 @@ from app.db.effects import record_notice
 from app.db.lifecycle import record_base, record_branch_told
 from app.db.locks import claim_lock, passing_owner
 from app.db.looks import LiveWork, list_label_deliveries, list_live_work, list_open_repositories
-from app.db.models import Delivery, Repository
+from app.db.models import Repository
 from app.db.specs import find_live_spec, find_newest_label_event, record_cancel, record_pull_state
 from app.domain.errors import Denied, Gone, OutsideError
 from app.domain.ids import IssueNumber
 from app.domain.labels import carries_label
 from app.domain.notices import LABEL_UNHEARD
 from app.domain.ports import Issue, PullRequest, RepoRef
-from app.domain.triggers import is_label, moment_of
-from app.github.happening import to_happening
-from app.github.payloads import Unreadable, parse_delivery
+from worker.intake.heard_before import told_label_at
 from worker.label_names import label_names
 from worker.parts import Parts
 from worker.supervise.unheard_words import UnheardWords, ref_of
@@ -184,7 +182,7 @@ class LiveLook:
             deliveries = await list_label_deliveries(session, repository.id, issue.number)
         if newest is not None and newest >= labeled_at - SAME:
             return False
-        told = (_told_label_at(delivery, label) for delivery in deliveries)
+        told = (told_label_at(delivery, label) for delivery in deliveries)
         return all(moment is None or abs(moment - labeled_at) > SAME for moment in told)
 
     async def _ask_again(self, repository: Repository, issue: Issue, label: str, labeled_at: datetime) -> int:
@@ -194,12 +192,3 @@ class LiveLook:
         async with self._parts.db.write() as session:
             effect = await record_notice(session, repo, issue.number, key, text, self._parts.clock())
         return int(effect is not None)
-
-
-def _told_label_at(delivery: Delivery, label: str) -> datetime | None:
-    """When the label was set, as that delivery told; None when it was about another one."""
-    parsed = parse_delivery(delivery.event, delivery.body)
-    if isinstance(parsed, Unreadable):
-        return None
-    happening = to_happening(parsed)
-    return moment_of(happening.issue_updated_at) if is_label(happening, None, label) else None
