@@ -7,14 +7,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.db import installations
 from app.db.effects import record_effect
 from app.db.lifecycle import record_installation_of
-from app.db.specs import list_live_of, record_access_back
+from app.db.specs import list_live_of, record_access_back, record_cancel
 from app.domain.errors import Denied, Gone, refuses_credentials
 from app.domain.ids import InstallationId
 from app.domain.ports import Repository
 from app.domain.states import DeliveryState
 from app.domain.triggers import Forget, Happening
 from worker.parts import Parts
-from worker.verdict import Verdict, cancel_specs
+from worker.verdict import Verdict
 
 
 async def welcome(parts: Parts, happening: Happening) -> Verdict:
@@ -71,18 +71,17 @@ async def forget(parts: Parts, happening: Happening, intent: Forget) -> Verdict:
     removed = [repo_id for repo_id in happening.repositories_removed if repo_id not in (reached or ())]
     if reached is not None and (intent.state == "suspended" or not removed):
         return Verdict("forget", "the installation's live state says otherwise", DeliveryState.IGNORED)
-    async with parts.db.read() as session:
-        if intent.state == "removed":
-            live = await list_live_of(session, repo_ids=removed)
-        else:
-            live = await list_live_of(session, installation_id=installation_id)
-    verdict = cancel_specs(parts, "forget", [spec.id for spec in live], "access_lost")
+    verdict = Verdict("forget")
 
     async def write(session: AsyncSession) -> None:
         now = parts.clock()
+        # Of this installation only: by now the work may go on, and the repository be reached, through another one.
+        taken = removed if intent.state == "removed" else None
+        for spec in await list_live_of(session, installation_id=installation_id, repo_ids=taken):
+            await record_cancel(session, spec.id, "access_lost", now)
+            verdict.spec_ids.append(spec.id)
         if intent.state == "removed":
-            for repo_id in removed:
-                await installations.set_repository_state(session, repo_id, "removed", now)
+            await installations.record_removed(session, installation_id, removed, now)
         else:
             await installations.set_installation_state(session, installation_id, intent.state, now)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -73,4 +74,15 @@ async def set_installation_state(
 async def set_repository_state(session: AsyncSession, repo_id: int, state: str, now: datetime) -> None:
     await session.execute(
         update(Repository).where(Repository.id == repo_id).values(state=state, updated_at=now)
+    )
+
+
+async def record_removed(
+    session: AsyncSession, installation_id: int, repo_ids: Sequence[int], now: datetime
+) -> None:
+    """Those repositories were taken out of the installation. One that is known through another by now stays."""
+    await session.execute(
+        update(Repository)
+        .where(Repository.id.in_(repo_ids), Repository.installation_id == installation_id)
+        .values(state="removed", updated_at=now)
     )

@@ -167,13 +167,15 @@ async def find_spec_of_head(session: AsyncSession, repo_id: int, head_sha: str) 
 
 
 async def list_live_of(
-    session: AsyncSession, *, installation_id: int | None = None, repo_ids: Sequence[int] = ()
+    session: AsyncSession, *, installation_id: int | None = None, repo_ids: Sequence[int] | None = None
 ) -> list[Spec]:
-    """Live specs of an installation, or of some repositories."""
-    which = (
-        Spec.installation_id == installation_id if installation_id is not None else Spec.repo_id.in_(repo_ids)
-    )
-    return list((await session.execute(select(Spec).where(Spec.state.in_(SPEC_LIVE), which))).scalars())
+    """Live specs of an installation, of some repositories, or of both."""
+    statement = select(Spec).where(Spec.state.in_(SPEC_LIVE))
+    if installation_id is not None:
+        statement = statement.where(Spec.installation_id == installation_id)
+    if repo_ids is not None:
+        statement = statement.where(Spec.repo_id.in_(repo_ids))
+    return list((await session.execute(statement)).scalars())
 
 
 def _needs_a_step(now: datetime) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.db.installations import find_repository
 from app.domain.states import SpecState
 from tests.worker.bench import Bench
 from tests.worker.lifecycle import Case, make, row_of
@@ -81,6 +82,51 @@ async def test_uninstalled_and_installed_again_then_what_was_owed_is_told_and_a_
     await bench.pass_time(30)
     assert (await bench.spec()).state is SpecState.IMPLEMENTING
     assert len(bench.sandboxes.orders) == 2
+
+
+async def test_what_is_told_late_of_an_earlier_installation_does_not_end_the_work_of_the_new_one(
+    bench: Bench,
+) -> None:
+    await know_repository(bench)
+    told_of_access(bench)
+    bench.github.remove_from_installation(bench.installation_id, "alice", [bench.name])
+    bench.github.uninstall(bench.installation_id, "alice")
+    told = told_of_access(bench)
+    owner = bench.name.split("/", maxsplit=1)[0]
+    bench.installation_id = int(bench.github.install(bench.app_id, owner, by="alice")["id"])
+    told += told_of_access(bench)
+    assert sorted(one["payload"]["action"] for one in told) == ["created", "deleted", "removed"]
+    await start(bench)
+    for turn, order in enumerate(itertools.permutations(told)):
+        for suffix in (f"-{turn}", f"-{turn}-again"):
+            for one in order:
+                await bench.receive([one], suffix)
+                await bench.take_in()
+    await bench.rest(listen=False)
+    spec = await bench.spec()
+    assert (spec.state, spec.cancel_reason) == (SpecState.IMPLEMENTING, None)
+    assert spec.installation_id == bench.installation_id
+    async with bench.db.read() as session:
+        repository = await find_repository(session, bench.repo_id)
+    assert repository is not None
+    assert repository.state == "active"
+
+
+async def test_new_installation_is_heard_of_before_the_end_of_the_earlier_one_then_the_work_goes_on_there(
+    bench: Bench,
+) -> None:
+    await know_repository(bench)
+    await start(bench)
+    bench.github.uninstall(bench.installation_id, "alice")
+    end = [one for one in told_of_access(bench) if one["payload"]["action"] == "deleted"]
+    owner = bench.name.split("/", maxsplit=1)[0]
+    bench.installation_id = int(bench.github.install(bench.app_id, owner, by="alice")["id"])
+    for one in (*told_of_access(bench), *end):
+        await bench.receive([one])
+        await bench.take_in()
+    await bench.rest(listen=False)
+    spec = await bench.spec()
+    assert (spec.state, spec.installation_id) == (SpecState.IMPLEMENTING, bench.installation_id)
 
 
 async def test_repository_gets_another_owner_before_an_answer_is_written_then_it_is_written_there(
