@@ -24,7 +24,7 @@ from sandbox_payload.link import Link, Refused, Unreachable
 from sandbox_payload.outcome import Outcome
 from sandbox_payload.reports import Report
 from sandbox_payload.state import config_directory
-from sandbox_payload.transcript import Fingerprint, fingerprint, has_answer, pack_transcript
+from sandbox_payload.transcript import Fingerprint, SessionTooLarge, fingerprint, has_answer, pack_transcript
 from sandbox_payload.wire import ArtifactName, CommandReport, EventType, Manifest
 from sandbox_payload.wire.answers import ThreadAnswer
 from sandbox_payload.wire.evidence import Evidence
@@ -70,6 +70,7 @@ class Handover:
         self.taken_in: Callable[[], list[str]] = list
         """Which messages the model has been given."""
         self._told_left_out: dict[str, str] = {}
+        self._told_too_large = False
         self._saving = threading.Lock()
         """Held by the thread that reads the work tree or the session; one that nobody waits for any more, too."""
         self._sending = {name: threading.Lock() for name in ArtifactName}
@@ -184,8 +185,18 @@ class Handover:
         with self._saving:
             seen = fingerprint(config)
             if seen != self._packed_session or not target.exists():
-                self._packed_session = seen if pack_transcript(config, target) is not None else frozenset()
+                self._packed_session = seen if self._pack_session(config, target) else frozenset()
             return target if self._packed_session else None
+
+    def _pack_session(self, config: Path, target: Path) -> bool:
+        """Whether there is a session, and so an archive."""
+        try:
+            return pack_transcript(config, target) is not None
+        except SessionTooLarge as error:
+            if not self._told_too_large:
+                self._told_too_large = True
+                self._report(EventType.ERROR, {"reason": "session_too_large", "detail": str(error)})
+            return True
 
     def _put(self, name: ArtifactName, path: Path) -> str:
         with self._sending[name]:

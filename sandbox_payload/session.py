@@ -10,7 +10,7 @@ from sandbox_payload.progress import Progress
 from sandbox_payload.reports import Report
 from sandbox_payload.spending import read_cost_before
 from sandbox_payload.state import config_directory
-from sandbox_payload.transcript import BadTranscript, has_session, restore_transcript
+from sandbox_payload.transcript import BadTranscript, SessionTooLarge, has_session, restore_transcript
 from sandbox_payload.wire import EventType
 
 _AFTER_A_CRASH = (
@@ -52,6 +52,8 @@ def open_session(inputs: Inputs, progress: Progress, report: Report) -> Opening:
             why = "the transcript holds another session"
         except BadTranscript as error:
             why = f"the transcript can't be read: {error}"
+        except SessionTooLarge:
+            why = "the session had become too large to be kept"
     if has_session(config, wanted):
         cost_before_usd = read_cost_before(config, wanted)
         return Opening(wanted, resumes=True, prompt=inputs.prompt, cost_before_usd=cost_before_usd)

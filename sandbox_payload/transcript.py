@@ -25,9 +25,13 @@ class BadTranscript(Exception):
     """The archive is damaged or not one of ours."""
 
 
+class SessionTooLarge(Exception):
+    """The session does not fit into an archive that the app takes."""
+
+
 def restore_transcript(archive: Path, config: Path) -> None:
     """Makes `config`/projects what was packed: plain files and directories only, all of them or none. Raises
-    BadTranscript.
+    BadTranscript, and SessionTooLarge for the archive of a session that was.
     """
     unpacked, projects = config / "unpacked", config / "projects"
     shutil.rmtree(unpacked, ignore_errors=True)  # of a payload that died here
@@ -39,6 +43,8 @@ def restore_transcript(archive: Path, config: Path) -> None:
             # To the end, where the checksum of all of it stands; a whole archive has only padding left.
             if len(file.read(tarfile.RECORDSIZE + 1)) > tarfile.RECORDSIZE:
                 raise BadTranscript("more than was packed")
+        if not any(unpacked.iterdir()):
+            raise SessionTooLarge
         shutil.rmtree(projects, ignore_errors=True)
         unpacked.replace(projects)
     # A damaged archive can raise any of these from within, a made-up name the last.
@@ -95,7 +101,10 @@ def fingerprint(config: Path) -> Fingerprint:
 
 
 def pack_transcript(config: Path, target: Path) -> Path | None:
-    """Writes the archive; None without a session. What makes it too large to upload is left out, then everything."""
+    """Writes the archive; None without a session. What makes it too large to upload is left out. Raises SessionTooLarge
+    when that does not do: then the archive is an empty one, which in place of the session as it was earlier keeps
+    anybody from going on with that one.
+    """
     projects = config / "projects"
     if not any(projects.glob("*/*.jsonl")):
         return None
@@ -103,7 +112,9 @@ def pack_transcript(config: Path, target: Path) -> Path | None:
         _pack(projects, target, largest)
         if target.stat().st_size <= MAX_ARTIFACT_BYTES:
             return target
-    return None
+    with tarfile.open(target, "w:gz"):
+        pass
+    raise SessionTooLarge(f"more than {MAX_ARTIFACT_BYTES} bytes")
 
 
 def _pack(projects: Path, target: Path, largest_bytes: int) -> None:

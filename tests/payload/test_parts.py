@@ -21,7 +21,13 @@ from claude_agent_sdk import ClaudeSDKError, CLINotFoundError, ProcessError, Res
 
 from sandbox_payload.agent import Gone
 from sandbox_payload.outcome import judge_gone, judge_not_started, judge_result
-from sandbox_payload.transcript import BadTranscript, has_session, pack_transcript, restore_transcript
+from sandbox_payload.transcript import (
+    BadTranscript,
+    SessionTooLarge,
+    has_session,
+    pack_transcript,
+    restore_transcript,
+)
 from tests.payload.sandbox import ROOT, eventually
 
 
@@ -110,7 +116,7 @@ def test_when_a_transcript_travels_then_it_arrives_whole(tmp_path: Path) -> None
     assert (tmp_path / "two/projects/-work-tree/s1/tool-results/big.txt").read_text() == "big"
 
 
-def test_when_a_session_is_too_large_to_hand_over_then_it_goes_without_its_largest_files_or_not_at_all(
+def test_when_a_session_is_too_large_to_hand_over_then_it_goes_without_its_largest_files_or_as_an_empty_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "one/projects/-work-tree"
@@ -124,7 +130,11 @@ def test_when_a_session_is_too_large_to_hand_over_then_it_goes_without_its_large
     assert has_session(tmp_path / "two", "s1")
     assert not (tmp_path / "two/projects/-work-tree/s1/tool-results/big.txt").exists()
     monkeypatch.setattr("sandbox_payload.transcript.MAX_ARTIFACT_BYTES", 10_000)
-    assert pack_transcript(tmp_path / "one", tmp_path / "t.tar.gz") is None
+    with pytest.raises(SessionTooLarge):
+        pack_transcript(tmp_path / "one", archive)
+    with pytest.raises(SessionTooLarge):
+        restore_transcript(archive, tmp_path / "three")
+    assert not has_session(tmp_path / "three", "s1")
 
 
 @pytest.mark.parametrize("name", ["../out.txt", "/abs.txt", "a/../../out.txt"])
