@@ -71,12 +71,12 @@ async def test_uninstalled_and_installed_again_then_what_was_owed_is_told_and_a_
     number = await start(bench)
     bench.github.uninstall(bench.installation_id, "alice")
     await bench.receive(told_of_access(bench))
-    await bench.pass_time(5)
+    await bench.pass_time(15)  # the sandbox is asked to stop, and half a second later it has
     assert (await bench.spec()).state is SpecState.CANCELLED
     owner = bench.name.split("/", maxsplit=1)[0]
     bench.installation_id = int(bench.github.install(bench.app_id, owner, by="alice")["id"])
     await bench.receive(told_of_access(bench))
-    await bench.pass_time(10)
+    await bench.pass_time(15)
     assert "no longer has access" in bench.status(number)
     say(bench, number, "/agent retry")
     await bench.pass_time(30)
