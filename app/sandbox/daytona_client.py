@@ -42,7 +42,10 @@ def load_sdk() -> Any:
         except ImportError:
             continue
         return module
-    raise Denied("the Daytona SDK is not installed: `pip install 'issuewright[daytona]'`", reason="sandbox")
+    raise Denied(
+        "the Daytona SDK is not installed: `make .venv/.dev` in Issuewright's directory installs it",
+        reason="sandbox",
+    )
 
 
 class DaytonaClient:

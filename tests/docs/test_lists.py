@@ -50,6 +50,12 @@ def test_every_setting_in_the_readme_exists() -> None:
     assert {"ISSUEWRIGHT_HOME", "PUBLIC_URL"} <= shown
 
 
+def test_nobody_is_told_to_fetch_this_project_from_a_package_index() -> None:
+    """It is in none: whoever takes its name there would be run by everybody who follows the advice."""
+    told = [*DOCUMENTS, *(path for name in ("app", "worker") for path in (ROOT / name).rglob("*.py"))]
+    assert [path for path in told if re.search(r"pip install [^`\n]*issuewright", path.read_text())] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_no_page_names_a_command_that_is_missing(document: Path) -> None:
     for words in re.findall(r"`issuewright ((?:[a-z][a-z-]* ?)+)", document.read_text()):

