@@ -294,7 +294,8 @@ class Settings(BaseSettings):
 
     @property
     def database(self) -> str:
-        return self.database_url or f"sqlite+aiosqlite:///{self.issuewright_home / 'issuewright.db'}"
+        path = str(self.issuewright_home / "issuewright.db").replace("%", "%25").replace("?", "%3F")
+        return self.database_url or f"sqlite+aiosqlite:///{path}"
 
     @property
     def provider(self) -> Provider:

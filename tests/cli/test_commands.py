@@ -88,6 +88,16 @@ def test_migrate_twice_says_there_is_nothing_to_do(issuewright: Issuewright) -> 
     assert "nothing to do" in issuewright.run("migrate").out
 
 
+def test_database_is_in_the_home_whatever_that_is_called(issuewright: Issuewright) -> None:
+    """The address of a database has characters with a meaning of their own; a path may have them too."""
+    home = issuewright.home / "a%41 b?c#d"
+    for words in ("applied", "nothing to do"):
+        assert issuewright.run("migrate", ISSUEWRIGHT_HOME=str(home)).out.startswith(words)
+    assert (home / "issuewright.db").is_file()
+    assert issuewright.run("specs", "list", ISSUEWRIGHT_HOME=str(home)).code == 0
+    assert [one.name for one in issuewright.home.iterdir() if one.name.startswith("a")] == [home.name]
+
+
 async def test_specs_are_listed_as_the_api_answers(issuewright: Issuewright, migrated: Path) -> None:
     db = Database(f"sqlite+aiosqlite:///{migrated}")
     new = NewSpec(
