@@ -92,6 +92,19 @@ def read_key(value: SecretStr | None) -> SecretStr | None:
     return SecretStr(check_secret(text)) if text.strip() else None
 
 
+def read_address(value: str | None) -> str | None:
+    """An address by HTTP without a slash at its end. Raises ValueError for what is none, or is more than that."""
+    if value is None:
+        return None
+    parts = urlsplit(value)
+    is_url = parts.scheme in {"http", "https"} and parts.hostname and has_usable_port(parts)
+    if not is_url or any(char.isspace() for char in value):
+        raise ValueError("must be an http:// or https:// URL")
+    if parts.query or parts.fragment or parts.username is not None:
+        raise ValueError("must be an address alone, without user, query or fragment")
+    return value.rstrip("/")
+
+
 def describe_unknown(name: str, known: frozenset[str]) -> str:
     """One line for a key that is no setting, with the one that was meant where only its case differs."""
     if name.lower() in known:

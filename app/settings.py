@@ -26,6 +26,7 @@ from app.setting_files import (
     describe_problem,
     describe_unknown,
     has_usable_port,
+    read_address,
     read_key,
     read_pem,
     read_text,
@@ -187,19 +188,9 @@ class Settings(BaseSettings):
     label_approved: str = "agent:approved"
     """Label that approves a plan."""
 
-    @field_validator("github_api_url", "github_url", "anthropic_base_url", "public_url", "daytona_api_url")
-    @classmethod
-    def _http_url(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        is_url = parts.scheme in {"http", "https"} and parts.hostname and has_usable_port(parts)
-        if not is_url or any(char.isspace() for char in value):
-            raise ValueError("must be an http:// or https:// URL")
-        if parts.query or parts.fragment or parts.username is not None:
-            raise ValueError("must be an address alone, without user, query or fragment")
-        return value.rstrip("/")
-
+    _addresses = field_validator(
+        "github_api_url", "github_url", "anthropic_base_url", "public_url", "daytona_api_url"
+    )(read_address)
     _keys = field_validator("anthropic_api_key", "daytona_api_key")(read_key)
 
     @field_validator("database_url", "redis_url")
@@ -266,7 +257,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         del file_secret_settings
-        return init_settings, env_settings, dotenv_settings, _FileSettings(settings_cls, _FILES[-1])
+        files = _FileSettings(settings_cls, _FILES[-1])
+        return init_settings, env_settings, dotenv_settings, files, _RegisteredSettings(settings_cls, {})
 
     # ------------------------------------------------------------ derived
 
@@ -328,6 +320,14 @@ class _FileSettings(InitSettingsSource):
     """YAML settings; a separate source so that the environment wins over it."""
 
 
+class _RegisteredSettings(InitSettingsSource):
+    """What `register` stored in ISSUEWRIGHT_HOME, wherever that was said."""
+
+    def __call__(self) -> dict[str, Any]:
+        home = self.current_state.get("issuewright_home") or default_home()
+        return read_yaml(Path(str(home)).expanduser() / REGISTERED_FILE, required=False)
+
+
 _FILES: list[dict[str, Any]] = [{}]
 
 
@@ -340,11 +340,7 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
         known = frozenset(Settings.model_fields)
         raise SettingsError(*(describe_unknown(name, known) for name in unknown))
     read_text(Path(".env"))  # pydantic-settings would fail with a traceback where it is no text
-    home = (
-        given.get("issuewright_home") or os.environ.get("ISSUEWRIGHT_HOME") or values.get("issuewright_home")
-    )
-    registered = read_yaml(Path(str(home or default_home())).expanduser() / REGISTERED_FILE, required=False)
-    _FILES.append({**registered, **values})
+    _FILES.append(values)
     try:
         return Settings(**given)
     except ValidationError as error:

@@ -72,6 +72,21 @@ def test_registered_in_the_browser_the_app_is_stored_and_used(newcomer: Issuewri
     assert sorted(one.name for one in newcomer.home.glob(".github-app-*")) == []
 
 
+@pytest.mark.parametrize(
+    ("file", "line"), [(".env", "ISSUEWRIGHT_HOME={}"), ("issuewright.yaml", "issuewright_home: {}")]
+)
+def test_app_is_used_wherever_the_home_was_said(
+    newcomer: Issuewright, github: Control, file: str, line: str
+) -> None:
+    (newcomer.home / file).write_text(line.format(newcomer.home / "state") + "\n")
+    del newcomer.settings["ISSUEWRIGHT_HOME"]
+    with registering(newcomer) as command:
+        agree(command.page)
+        assert command.end() == 0, command.err
+    assert (newcomer.home / "state" / "github-app.yaml").is_file()
+    assert "issuewright migrate" in newcomer.run("web").err
+
+
 def test_for_an_organization_the_app_is_the_organizations(newcomer: Issuewright, github: Control) -> None:
     with registering(newcomer, "--org", "acme", "--name", "Acme helper") as command:
         agree(command.page)
