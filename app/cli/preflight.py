@@ -35,6 +35,13 @@ def require_one_github(settings: Settings) -> None:
         raise SettingsError("GITHUB_URL: not set, but GITHUB_API_URL is; set both to the same server")
 
 
+def require_free_port(settings: Settings) -> None:
+    """Said before anything starts or is loaded; the server binds it for real. Raises SettingsError."""
+    from app.web.sockets import bind_tcp
+
+    bind_tcp(settings.host, settings.port).close()
+
+
 def require_reachable(settings: Settings) -> str:
     """The base URL that GitHub can send webhooks to: PUBLIC_URL, by HTTPS and not on this machine, unless GitHub itself
     is on this machine. Raises SettingsError.

@@ -65,7 +65,7 @@ def worker(
 
 def _prepare(settings: Settings, process: str) -> str | None:
     """What both need before they start; the Redis to use. Raises SettingsError."""
-    from app.cli.preflight import require_app
+    from app.cli.preflight import require_app, require_free_port
     from app.db.schema import require_current_schema
     from app.settings import ensure_home, require_github
 
@@ -73,6 +73,8 @@ def _prepare(settings: Settings, process: str) -> str | None:
     (require_app if process == "worker" else require_github)(settings)
     ensure_home(settings)
     asyncio.run(require_current_schema(settings.database))
+    if process == "web":
+        require_free_port(settings)
 
     # Only now: what is wrong so far is told without loading them.
     from app.observability.logging import get_logger, start_logging

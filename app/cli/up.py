@@ -30,14 +30,14 @@ def up(config: ConfigOption = None, host: HostOption = None, port: PortOption = 
     """
     settings = load(config, host=host, port=port)
 
-    from app.cli.preflight import require_app
+    from app.cli.preflight import require_app, require_free_port
     from app.observability.logging import start_logging
     from app.settings import ensure_home
 
     require_app(settings)
     home = ensure_home(settings)
     with only_one(home):
-        _require_free_port(settings)
+        require_free_port(settings)
         start_logging("up", settings)
         code = asyncio.run(_run(settings, config_argument(config)))
     if code:
@@ -104,13 +104,6 @@ async def _require_sandboxes(settings: Settings) -> None:
         await sandboxes.aclose()
     if not probe.ok:
         raise SettingsError(f"SANDBOX_PROVIDER: {settings.provider} does not work here: {probe.detail}")
-
-
-def _require_free_port(settings: Settings) -> None:
-    """Said before anything starts; the web process binds it for real."""
-    from app.web.sockets import bind_tcp
-
-    bind_tcp(settings.host, settings.port).close()
 
 
 @contextmanager

@@ -145,6 +145,17 @@ def test_port_in_use_exits_2_before_anything_starts(issuewright: Issuewright) ->
     assert not (issuewright.home / "issuewright.db").exists()
 
 
+def test_port_in_use_is_told_by_web_within_two_seconds_and_in_one_line(issuewright: Issuewright) -> None:
+    assert issuewright.run("migrate").code == 0
+    with socket.create_server(("127.0.0.1", issuewright.port)):
+        answer = issuewright.run_cold("web")
+    assert answer.code == 2
+    assert answer.err.startswith("PORT:")
+    assert len(answer.err.splitlines()) == 1
+    # CPU time, as above.
+    assert answer.cpu_s < 2
+
+
 @pytest.mark.parametrize("command", ["migrate", "up", "web", "specs list"])
 def test_database_server_that_is_away_is_told_in_one_line_and_is_no_wrong_setting(
     issuewright: Issuewright, command: str
