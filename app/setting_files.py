@@ -28,7 +28,7 @@ MAX_PEM = 65_536
 
 def read_yaml(path: Path, *, required: bool) -> dict[str, Any]:
     """The settings in a YAML file; none when it may be missing and is. A list becomes words separated by commas, and
-    what is empty is left out, as an empty variable is: it may not mean every address, or no secret.
+    what is empty is left out, as an empty variable is.
 
     Raises SettingsError when it is missing, unreadable, or no mapping of names to values.
     """

@@ -136,7 +136,6 @@ def test_an_empty_value_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_empty_value_in_yaml_means_unset(tmp_path: Path) -> None:
-    """Above all for HOST: an empty one would listen on every address."""
     names = [name.lower() for name in (*WRONG, *LATER) if name != "ISSUEWRIGHT_HOME"]
     (tmp_path / "issuewright.yaml").write_text(
         "".join(f"{name}: {'' if number % 2 else chr(34) * 2}\n" for number, name in enumerate(names))
