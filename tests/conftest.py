@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings as hypothesis_settings
 from sqlalchemy import create_engine, make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -33,6 +34,14 @@ from tests.cli.warm import WarmCommands
 from tests.flow.on_daytona import is_on_daytona
 from tests.servers import execute, find_postgres, find_redis, new_database
 from tests.whole import WHOLE
+
+# How fast examples are made says something of the machine, and nothing of what is tested.
+hypothesis_settings.register_profile(
+    "any_speed",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+hypothesis_settings.load_profile("any_speed")
 
 REQUIRED = {word.strip() for word in os.environ.get("ISSUEWRIGHT_REQUIRE", "").split(",") if word.strip()}
 

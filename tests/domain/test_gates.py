@@ -27,7 +27,7 @@ def rules_of(outputs: Outputs, phase: str) -> set[str]:
     return {finding.rule for finding in faults_of(outputs, phase)}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(plans())
 def test_plan_without_a_fault_passes(outputs: Outputs) -> None:
     assert find_faults_of_all(outputs, exists) == {}
@@ -194,7 +194,7 @@ def test_huge_cycle_of_hostile_names_is_one_short_finding() -> None:
     assert max(len(finding.message) for finding in found) <= 2_000
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(list(PhaseName)), json_values, st.data())
 def test_no_json_makes_the_gates_raise(phase: PhaseName, value: Any, data: st.DataObject) -> None:
     outputs: dict[str, Any] = dict(sample())

@@ -84,7 +84,7 @@ def busiest(writes: list[datetime], span: timedelta) -> int:
     return most
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 40), st.integers(1, 30), urgencies), max_size=150))
 def test_writes_of_any_urgency_in_any_order_stay_below_githubs_minute_and_hour(
     asks: list[tuple[float, int, Urgency]],

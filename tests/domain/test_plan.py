@@ -62,7 +62,7 @@ def test_cycles_are_found_exactly_when_there_are_any(edges: dict[str, list[str]]
     assert len(named) == len(set(named))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(plans())
 def test_synced_plan_keeps_dependencies_and_separates_files(outputs: Outputs) -> None:
     report = sync_plan(outputs, exists)
@@ -136,7 +136,7 @@ def reversed_keys(value: Any) -> Any:
     return [reversed_keys(item) for item in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plans())
 def test_hash_does_not_depend_on_the_order_of_keys(outputs: Outputs) -> None:
     assert plan_hash(reversed_keys(outputs)) == plan_hash(outputs)

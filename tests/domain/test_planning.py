@@ -156,7 +156,7 @@ def test_design_of_other_files_is_left_out() -> None:
     assert "counter: Computes" not in task_prompt("T3", sample())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(plans())
 def test_task_prompt_of_any_plan_is_bounded_and_framed(outputs: Outputs) -> None:
     for item in outputs["tasks"]["tasks"]:

@@ -14,7 +14,7 @@ from tests.domain.plans import Outputs, plans, sample
 from tests.domain.test_gates import change
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plans())
 def test_every_output_that_passes_has_a_score(outputs: Outputs) -> None:
     for phase in AGENT_PHASES:

@@ -41,7 +41,7 @@ def test_what_does_not_fit_is_counted() -> None:
     assert "more: `issuewright specs show spec_1`" in lines[-1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=80), st.text(max_size=400), st.sampled_from([True, False, None]))
 def test_no_text_breaks_out_of_its_cell(text: str, evidence: str, met: bool | None) -> None:
     rows = evidence_lines(replace(VIEW, criteria=(CriterionView("R1.1", text, met, evidence),)), 50_000)

@@ -91,13 +91,13 @@ def _assert_nothing_acts(tokens: list[Any]) -> None:
                 assert not re.search(r"(?i)(#|GH-)\d", child.content)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(texts, st.integers(0, 4), st.booleans())
 def test_any_text_in_any_field_leaves_the_comment_whole(text: str, tasks: int, waits: bool) -> None:
     assert_whole(render_plan(a_plan(text, tasks, approval_awaited=waits)))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(texts, st.sampled_from([400, 8_000]))
 def test_sixty_tasks_of_maximal_length_fit(text: str, length: int) -> None:
     longest = ((text or "x") * length)[:length]
@@ -231,7 +231,7 @@ def test_tasks_that_only_moved_are_told_once() -> None:
     assert diff_plans(sample_outputs(), new) == ("The tasks stand in another order.",)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(texts, texts)
 def test_differences_with_any_text_are_single_lines(one: str, other: str) -> None:
     old, new = sample_outputs(), sample_outputs()

@@ -180,7 +180,7 @@ def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts, st.sampled_from([1, 40, 2_000]), st.sampled_from([0, 3, 60]), st.sampled_from(list(Outcome)))
 def test_any_text_of_a_model_leaves_status_and_pull_request_whole(
     text: str, times: int, tasks: int, outcome: Outcome

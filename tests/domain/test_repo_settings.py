@@ -143,7 +143,7 @@ def test_list_of_many_hostile_faults_is_short_and_harmless() -> None:
     assert size(told) < 12_000
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.one_of(
         st.text(),

@@ -27,7 +27,7 @@ def refused(phase: str, output: object) -> BadOutput:
     return caught.value
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plans())
 def test_outputs_of_the_schema_come_back_as_they_were(outputs: Outputs) -> None:
     for phase, output in outputs.items():
@@ -117,7 +117,7 @@ def test_what_is_no_such_object_is_refused(output: object) -> None:
     assert refused("tasks", output).findings
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(AGENT_PHASES), json_values, st.data())
 def test_any_json_anywhere_is_taken_or_refused_in_words(
     phase: PhaseName, value: object, data: st.DataObject

@@ -73,7 +73,7 @@ def tasks_of(edges: dict[str, list[str]], states: dict[str, TaskState]) -> tuple
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(task_graphs(), st.integers(1, 4))
 def test_every_task_is_reached_after_what_it_needs_and_never_too_many_at_once(
     edges: dict[str, list[str]], most: int

@@ -66,7 +66,7 @@ def fences_closed(text: str) -> bool:
     return not mark
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts, texts, texts, sizes)
 def test_any_texts_fit_everywhere_and_close_their_fences(
     title: str, said: str, detail: str, times: int

@@ -226,7 +226,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     name=st.sampled_from([names(path) for path in BODIES]),
     value=JSON,
@@ -249,7 +249,7 @@ def test_any_field_replaced_by_anything_never_raises(name: str, value: object, w
         to_happening(result)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(event=st.sampled_from(["issues", "push", "ping", "x"]), body=st.binary(max_size=200))
 def test_any_bytes_never_raise(event: str, body: bytes) -> None:
     parse_delivery(event, body)

@@ -8,7 +8,7 @@ import hmac
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
+from hypothesis import given, settings as hypothesis_settings, strategies as st
 from sqlalchemy import func, select, text
 
 from app.db.models import Delivery
@@ -183,9 +183,7 @@ async def test_unusual_json_object_then_stored(world, body):
     assert (await post(world, body, signed(body))).status_code == 202
 
 
-@hypothesis_settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@hypothesis_settings(max_examples=60)
 @given(body=st.binary(max_size=200) | st.text(alphabet='{}[]":,\\u0d8e1 -.NaIn', max_size=60).map(str.encode))
 async def test_any_signed_bytes_then_202_or_400(world, body):
     assert (await post(world, body, signed(body))).status_code in (202, 400)
@@ -204,7 +202,7 @@ json_values = st.recursive(
 )
 
 
-@hypothesis_settings(deadline=None, max_examples=40)
+@hypothesis_settings(max_examples=40)
 @given(
     value=st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=5), json_values), plain=st.booleans()
 )

@@ -32,7 +32,7 @@ def test_cache_writes_cost_more_than_input_and_reads_less():
     assert cost_usd(Usage(cache_read=1_000_000), price) == pytest.approx(0.4)
 
 
-@hypothesis_settings(deadline=None, max_examples=50)
+@hypothesis_settings(max_examples=50)
 @given(cuts=st.lists(st.integers(0, 400), max_size=12))
 def test_stream_cut_anywhere_then_metered_the_same(cuts):
     body = sse(START, TEXT, END).replace(b"\n", b"\r\n")
@@ -44,7 +44,7 @@ def test_stream_cut_anywhere_then_metered_the_same(cuts):
     assert meter.usage == Usage(input=1000, output=500)
 
 
-@hypothesis_settings(deadline=None, max_examples=50)
+@hypothesis_settings(max_examples=50)
 @given(body=st.binary(max_size=300), streamed=st.booleans())
 def test_any_answer_then_the_meter_survives(body, streamed):
     meter = Meter(streamed=streamed)
@@ -66,7 +66,7 @@ def test_cache_creation_split_then_each_at_its_price():
     assert meter.usage == Usage(input=1, output=2, cache_write_5m=10, cache_write_1h=20)
 
 
-@hypothesis_settings(deadline=None, max_examples=50)
+@hypothesis_settings(max_examples=50)
 @given(
     value=st.recursive(
         st.none() | st.integers() | st.text(max_size=5) | st.sampled_from(["url", "file", "tool_result"]),

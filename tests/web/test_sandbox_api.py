@@ -8,7 +8,7 @@ import uuid
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
+from hypothesis import given, settings as hypothesis_settings, strategies as st
 from sqlalchemy import func, select
 
 from app.db.messages import NewMessage, record_message
@@ -167,9 +167,7 @@ async def test_time_far_off_then_time_of_arrival(world):
     assert (await get_row(world, Event, (sandbox[0], 1))).timestamp == world.clock.now
 
 
-@hypothesis_settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@hypothesis_settings(max_examples=60)
 @given(
     value=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

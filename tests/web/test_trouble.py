@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
+from hypothesis import given, settings as hypothesis_settings, strategies as st
 from sqlalchemy import event as listening, text
 from sqlalchemy.pool import Pool
 
@@ -204,9 +204,7 @@ async def test_tokens_of_all_shapes_then_401_or_403_and_never_an_error_of_ours(w
     assert token not in kept, "only its hash is stored"
 
 
-@hypothesis_settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@hypothesis_settings(max_examples=40)
 @given(
     seq=st.integers(-2, 2**70) | st.text(max_size=3) | st.none(),
     name=st.text(max_size=40),
