@@ -374,9 +374,8 @@ class GitHub(Protocol):
     async def ensure_pushed(
         self, repo: RepoRef, quarantine: Path, sha: str, branch: str, expected_sha: str
     ) -> str:
-        """Push `sha` from the bare repository `quarantine` to `branch` without force, only onto `expected_sha`
-        (also fine when the branch stands on `sha` already). Returns the branch's sha afterwards. Refused with the
-        server's message when it is rejected; `code` `moved` when the branch stands elsewhere.
+        """Push `sha` from the bare repository `quarantine` to `branch` without force, only onto `expected_sha` or `sha`
+        itself. Returns the branch's sha. Refused when it is rejected; `code` `moved` when the branch stands elsewhere.
         """
 
     async def fetch_mirror(self, repo: RepoRef, mirror: Path) -> None:
@@ -394,7 +393,6 @@ class GitHub(Protocol):
         """What was said since then on an issue and its pull request, oldest first; reviews whatever their age."""
 
     async def fetch_told(self, repo: RepoRef, spoken: Spoken) -> Told | None: ...
-
     async def fetch_hook_deliveries(self, cursor: str | None) -> HookPage:
         """What was sent to our webhook in the last three days, newest first, a page at a time."""
 
