@@ -178,8 +178,8 @@ class WorkerProcess:
     ) -> None:
         """`app_url`: where the web process is reached from here, for calls that are made for sandboxes."""
         self._bell = Bell(redis_url)
-        remote = isinstance(parts.sandboxes, RelayFiles | KeepsFiles)
-        self._door = AppDoor(gateway_dir(parts.home) / GATEWAY_SOCKET, app_url) if remote else None
+        asks_for_them = isinstance(parts.sandboxes, RelayFiles | KeepsFiles)
+        self._door = AppDoor(gateway_dir(parts.home) / GATEWAY_SOCKET, app_url) if asks_for_them else None
         self._parts = parts = replace(parts, ring=self._bell.ring, door=self._door)
         self._redis_url = redis_url
         self._own_sandboxes = own_sandboxes

@@ -1,5 +1,5 @@
-"""What only remote sandboxes need, as protocols over plain data: whose account they are in, and how those fare that can't
-reach the app.
+"""What only some providers of sandboxes have, as protocols over plain data: accounts that sandboxes are in, a way to
+those that can't reach the app, the files of those that have ended.
 """
 
 from __future__ import annotations

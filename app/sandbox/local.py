@@ -20,10 +20,12 @@ from time import monotonic, sleep, time
 
 from app.domain.errors import Refused, Unexpected
 from app.domain.ports import SandboxOrder, SandboxSight, SandboxStatus
+from app.domain.remote import Left
 from app.domain.spare import SandboxSize
 from app.sandbox.bundle import PayloadBundle, installed_payload, read_bundle
 from app.sandbox.cgroup import remove_cgroups
 from app.sandbox.keeper_start import start_keeper
+from app.sandbox.local_left import copy_left
 from app.sandbox.order import OF_NOBODY, Isolation, KeeperOrder, Pace
 from app.sandbox.payload_log import read_log, read_log_start, read_log_tail
 from app.sandbox.profile import write_made_up_files
@@ -52,7 +54,7 @@ class LocalHost:
 
 
 class LocalSandboxes:
-    """The disk's side of `ports.Sandboxes`; subclasses say how the payload is isolated."""
+    """The disk's side of `ports.Sandboxes`, and `remote.KeepsFiles`; subclasses say how the payload is isolated."""
 
     kind: str
     isolation: Isolation
@@ -96,6 +98,13 @@ class LocalSandboxes:
 
     async def fetch_log_tail(self, name: str, size: int) -> bytes:
         return await asyncio.to_thread(read_log_tail, self._directory(name).log, size)
+
+    async def save_left(self, name: str, directory: Path) -> Left:
+        """See `remote.KeepsFiles`."""
+        try:
+            return await asyncio.to_thread(copy_left, self._directory(name).state, directory)
+        except OSError as error:
+            raise Unexpected(f"what {name} left can't be copied: {error}") from error
 
     async def aclose(self) -> None:
         """Sandboxes and keepers stay: they belong to the host, not to this object."""

@@ -13,7 +13,7 @@ from tests.flow.test_conversation import copies, heard, reactions
 from tests.flow.test_interference import bash
 from tests.flow.test_recovery import (
     assert_what_it_did_alone_counts,
-    holds,
+    holds_in_machine,
     pass_an_hour,
     start_alone,
 )
@@ -86,7 +86,7 @@ def test_agent_behind_a_relay_worked_on_alone_and_was_stopped_then_its_work_is_f
 ) -> None:
     name = "relayed-alone"
     kit, number, home = start_alone(closed_world, name)
-    closed_world.wait(lambda: holds(home, "work.bundle", "late.txt"), "the work lying ready")
+    closed_world.wait(lambda: holds_in_machine(home, "work.bundle", "late.txt"), "the work lying ready")
     pass_an_hour(closed_world)
     closed_world.start_up()
     kit.rest()

@@ -137,9 +137,13 @@ def start_alone(world: World, name: str, then_in_tool: str = "") -> tuple[Reposi
     return kit, number, home
 
 
-def holds(home: Path, bundle: str, file: str) -> bool:
+def holds_in_machine(home: Path, bundle: str, file: str) -> bool:
     """Whether the newest work that lies ready in the machine has the file."""
-    place, tree = home / "issuewright" / "state" / bundle, home / "issuewright" / "workspace"
+    return holds(home / "issuewright" / "state" / bundle, home / "issuewright" / "workspace", file)
+
+
+def holds(place: Path, tree: Path, file: str) -> bool:
+    """Whether the bundle, of commits on those of the tree, has the file."""
     if not place.exists():
         return False
     git = ["git", "-c", "safe.directory=*", "-C", str(tree)]
@@ -166,7 +170,7 @@ def test_agent_on_daytona_worked_on_alone_and_was_stopped_then_its_work_is_fetch
         pytest.skip("only Daytona stops machines, and keeps their files")
     name = "worked-on-alone"
     kit, number, home = start_alone(world, name, "; sleep 600")
-    world.wait(lambda: holds(home, "kept.bundle", "late.txt"), "the work lying ready")
+    world.wait(lambda: holds_in_machine(home, "kept.bundle", "late.txt"), "the work lying ready")
     pass_an_hour(world)
     world.forget_crashes()
     world.start_up(CRASH_POINTS=armed(("left.before", "left.after")))
@@ -175,3 +179,35 @@ def test_agent_on_daytona_worked_on_alone_and_was_stopped_then_its_work_is_fetch
         "its worker was killed right before and right after"
     )
     assert_what_it_did_alone_counts(world, kit, number, name)
+
+
+def test_agent_of_this_host_worked_on_alone_and_was_killed_then_its_work_is_fetched_from_its_directory(
+    world: World,
+) -> None:
+    if world.has_daytona:
+        pytest.skip("of sandboxes on this host")
+    kit, name = world.repository(), "worked-on-alone-here"
+    world.script(
+        name,
+        [
+            bash("touch ~/begun; until [ -e ~/away ]; do sleep 0.1; done; echo late > late.txt; sleep 600"),
+            {"text": "Done."},
+        ],
+        on_message=[
+            {"match": "new one", "steps": [bash("echo again > again.txt"), {"text": "All are there."}]}
+        ],
+    )
+    number = kit.start(name)
+    world.wait(lambda: any(world.home.glob("state/sandboxes/*/home/begun")), "the tool running")
+    (begun,) = world.home.glob("state/sandboxes/*/home/begun")
+    kill_all_of_it(world)
+    begun.with_name("away").touch()
+    place = begun.parent.parent
+    world.wait(
+        lambda: holds(place / "state" / "kept.bundle", place / "work", "late.txt"), "the work lying ready"
+    )
+    kill_in_sandbox(world, "payload")
+    world.start_up()
+    kit.rest()
+    assert kit.changed() == ["again.txt", "late.txt"]
+    assert "Done" in kit.status(number)
