@@ -52,6 +52,7 @@ docs: $(VENV)/.dev ## write the configuration reference again from app/settings.
 lock: $(VENV)/.dev ## resolve the exact versions again (needs uv)
 	uv pip compile pyproject.toml --extra local --extra daytona --extra dev $(LOCK) -o requirements/dev.lock
 	uv pip compile pyproject.toml --extra local $(LOCK) -c requirements/dev.lock -o requirements/run.lock
+	uv pip compile pyproject.toml --extra local --extra daytona $(LOCK) -c requirements/dev.lock -o requirements/daytona.lock
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache build *.egg-info
@@ -65,6 +66,10 @@ $(VENV)/.made:
 $(VENV)/.run: $(VENV)/.made requirements/run.lock pyproject.toml
 	@$(PIP) --no-deps --require-hashes -r requirements/run.lock
 	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.daytona: $(VENV)/.run requirements/daytona.lock
+	@$(PIP) --no-deps --require-hashes -r requirements/daytona.lock
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements/dev.lock

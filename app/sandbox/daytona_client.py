@@ -43,7 +43,7 @@ def load_sdk() -> Any:
             continue
         return module
     raise Denied(
-        "the Daytona SDK is not installed: `make .venv/.dev` in Issuewright's directory installs it",
+        "the Daytona SDK is not installed: `make .venv/.daytona` in Issuewright's directory installs it",
         reason="sandbox",
     )
 

@@ -76,3 +76,24 @@ def test_the_page_about_repository_settings_names_every_key() -> None:
     page = (ROOT / "docs" / "repository-settings.md").read_text()
     named = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE))))
     assert named == set(RepoSettings.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [("run", {"local"}), ("daytona", {"local", "daytona"}), ("dev", {"local", "daytona", "dev"})],
+)
+def test_each_lock_has_what_its_extras_ask_for_in_the_same_versions(lock: str, extras: set[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [
+        *project["dependencies"],
+        *(one for extra in extras for one in project["optional-dependencies"][extra]),
+    ]
+    locked = pinned(lock)
+    assert {re.split(r"[^\w.-]", one)[0] for one in asked} - locked.keys() == set()
+    assert locked.items() <= pinned("dev").items()
+
+
+def pinned(lock: str) -> dict[str, str]:
+    """Versions by name."""
+    text = (ROOT / "requirements" / f"{lock}.lock").read_text()
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE))
