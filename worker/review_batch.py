@@ -32,14 +32,10 @@ from app.domain.replies import (
     ALTERED_REVIEW,
     EYES,
 )
-from app.domain.review import (
-    Composed,
-    PullWords,
-    compose_batch,
-    stands_alone,
-)
+from app.domain.review import compose_batch
 from app.domain.review_answers import Untold, are_unanswered
 from app.domain.review_scope import Scope
+from app.domain.review_words import Composed, PullWords, stands_alone
 from app.domain.sanitize import escape_markdown
 from app.domain.states import MessageState
 from app.observability.crashpoints import crashpoint

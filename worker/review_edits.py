@@ -18,13 +18,8 @@ from app.db.models import Message, ReviewBatch, Spec
 from app.db.review_scope import has_thread, is_word_of, move_word, record_unheard
 from app.db.unresolved import find_unsent_batch
 from app.domain.replies import CONFUSED
-from app.domain.review import (
-    PullWords,
-    place_of_remark,
-    place_of_review,
-    render_correction,
-    words_for_agent,
-)
+from app.domain.review import place_of_remark, place_of_review, render_correction, words_for_agent
+from app.domain.review_words import PullWords
 from sandbox_payload.wire import MessageType
 from worker.parts import Parts
 from worker.review_said import has_said_enough, is_over, queue

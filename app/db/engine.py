@@ -8,14 +8,16 @@ a conditional UPDATE, because both databases lose updates at their defaults.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session as PlainSession
 
@@ -26,7 +28,6 @@ __all__ = ["Database", "PlainSession"]
 
 BUSY_TIMEOUT_MS = 5000
 _READ_ONLY = "issuewright_read_only"
-_ALONE = "issuewright_alone"
 _SQLITE_ARGUMENTS: dict[str, Any] = {"isolation_level": None, "timeout": BUSY_TIMEOUT_MS / 1000}
 
 Result = TypeVar("Result")
@@ -88,21 +89,29 @@ class Database:
         async with self.engine.begin() as connection:
             return await connection.run_sync(work)
 
-    async def transact_last(self, work: Callable[[Connection], Result]) -> Result:
-        """As `transact`, for `work` that writes by its last statement alone, and does not mind what others write
-        between that and what it has read.
+    async def execute_alone(self, statement: str, values: Sequence[object]) -> Sequence[Sequence[Any]]:
+        """Runs one statement of the driver's own, which is a transaction by itself, and returns what its RETURNING says.
 
-        On SQLite without BEGIN and COMMIT: the statement is a transaction by itself, and a thread that asks for the
-        interpreter less often is held up less often by a loop that is busy.
+        For the one place that is as busy as all others together: a thread that asks for the interpreter less often is
+        held up less often by a busy loop, and what the library does around a statement takes longer than SQLite
+        (measured: 0.3 ms). Raises SQLAlchemyError.
         """
         if self.dialect == "sqlite":
             async with self._writer:
-                return await asyncio.to_thread(self._transact_last, work)
-        return await self.transact(work)
+                return await asyncio.to_thread(self._execute_alone, statement, values)
+        async with self.engine.connect() as connection:
+            await connection.execution_options(isolation_level="AUTOCOMMIT")
+            return (await connection.exec_driver_sql(statement, tuple(values))).all()
 
-    def _transact_last(self, work: Callable[[Connection], Result]) -> Result:
-        with self._plain_engine.connect() as connection:
-            return work(connection.execution_options(**{_ALONE: True}))
+    def _execute_alone(self, statement: str, values: Sequence[object]) -> Sequence[Sequence[Any]]:
+        lent = self._plain_engine.raw_connection()
+        try:
+            driver = cast("sqlite3.Connection", lent.driver_connection)
+            return driver.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(None, None, error, sqlite3.Error) from error
+        finally:
+            lent.close()
 
     async def transact_rows(self, work: Callable[[PlainSession], Result]) -> Result:
         """As `transact`, for work on mapped rows; what it has changed is written when it returns."""
@@ -173,8 +182,7 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
 
 
 def _begin_now(connection: Any) -> None:
-    if not connection.get_execution_options().get(_ALONE, False):
-        connection.exec_driver_sql(_beginning(connection))
+    connection.exec_driver_sql(_beginning(connection))
 
 
 def _begin_later(connection: Any) -> None:

@@ -14,8 +14,8 @@ from app.db.effects import record_effect, record_reaction
 from app.db.models import Effect, Message, ReviewBatch, ReviewThread, ReviewWord, Spec
 from app.domain.ids import EffectId
 from app.domain.replies import CONFUSED
-from app.domain.review import BatchThread, Composed, decide_due
 from app.domain.review_answers import Untold, render_untold, untold_marker
+from app.domain.review_words import BatchThread, Composed, decide_due
 from app.domain.states import EffectState, MessageState
 
 REVIEW, COMMENT = "review", "comment"

@@ -31,10 +31,11 @@ class UtcTime(TypeDecorator[datetime]):
             return None
         if value.tzinfo is None:
             raise ValueError("naive time: every time in the database is aware UTC")
-        value = value.astimezone(UTC)
+        if value.tzinfo is not UTC:
+            value = value.astimezone(UTC)
         if dialect.name != "sqlite":
             return value
-        return value.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+        return value.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         del dialect

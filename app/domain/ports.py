@@ -12,7 +12,7 @@ from typing import Protocol
 from app.domain.ci import CheckDetails, HeadChecks, OtherCheck
 from app.domain.ids import InstallationId, IssueNumber, RepoId, SandboxId, UserId
 from app.domain.remote import DirectModel
-from app.domain.review import PullWords
+from app.domain.review_words import PullWords
 from app.domain.spoken import Spoken, Told
 
 # ---------------------------------------------------------------- sandboxes
@@ -244,10 +244,6 @@ class Identity:
     @property
     def email(self) -> str:
         return f"{self.bot_user_id}+{self.bot_login}@users.noreply.github.com"
-
-
-WEBHOOK_PATH = "/webhooks/github"
-"""Where GitHub's deliveries arrive, below PUBLIC_URL."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from app.domain.review import PullWords
+from app.domain.review_words import PullWords
 from app.domain.sanitize import neutralize_agent_text, sanitize_line
 from app.domain.triggers import moment_of
 

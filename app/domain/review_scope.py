@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from app.domain.review import PullWords
+from app.domain.review_words import PullWords
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import httpx
 import yaml
 
 from app.domain.errors import Gone, OutsideError, RetryAt, Unexpected
-from app.domain.ports import WEBHOOK_PATH
+from app.domain.paths import WEBHOOK_PATH
 from app.github.answers import parse_answer
 from app.github.errors import SERVER_PAUSE, classify_response
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from app.domain.errors import Gone, Unexpected
 from app.domain.ports import RepoRef
-from app.domain.review import PullWords, Remark, ReviewBody
+from app.domain.review_words import PullWords, Remark, ReviewBody
 from app.github.answers import parse_fields
 from app.github.apps import Apps
 from app.github.clients import Ask, work_on

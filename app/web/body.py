@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from fastapi import Request
@@ -67,25 +68,28 @@ async def read_capped(request: Request, cap: int, limit_s: float) -> bytes:
     """The whole body. Raises TooLarge (before reading anything when the length is declared), TooSlow when it is not
     complete after `limit_s`, Broken.
     """
-    return await read_whole(request.receive, request.headers.get("content-length", ""), cap, limit_s)
+    declared = request.headers.get("content-length", "")
+    return await read_whole(request.receive, declared, cap, partial(_within, limit_s))
 
 
-async def read_whole(receive: Receive, declared: str, cap: int, limit_s: float) -> bytes:
-    """The same for a bare ASGI app; `declared` is what Content-Length says."""
+async def read_whole(
+    receive: Receive, declared: str, cap: int, limited: Callable[[Awaitable[bytes]], Awaitable[bytes]]
+) -> bytes:
+    """The same for a bare ASGI app; `declared` is what Content-Length says, `limited` waits for something and raises
+    TimeoutError when that takes too long.
+    """
     if _LENGTH.fullmatch(declared) and int(declared) > cap:
         await _drain(receive, max(cap, _DRAIN_BYTES))
         raise TooLarge
     try:
-        async with asyncio.timeout(None) as limit:
-            # Most bodies have arrived with their headers: then nothing is waited for, and no clock is wound up.
-            loop = asyncio.get_running_loop()
-            winding_up = loop.call_soon(limit.reschedule, loop.time() + limit_s)
-            try:
-                return await _collect(receive, cap)
-            finally:
-                winding_up.cancel()
+        return await limited(_collect(receive, cap))
     except TimeoutError:
         raise TooSlow from None
+
+
+async def _within(limit_s: float, work: Awaitable[bytes]) -> bytes:
+    async with asyncio.timeout(limit_s):
+        return await work
 
 
 async def _collect(receive: Receive, cap: int) -> bytes:

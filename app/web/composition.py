@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from app import __version__
 from app.db.engine import Database
-from app.domain.ports import WEBHOOK_PATH
+from app.domain.paths import WEBHOOK_PATH
 from app.queue.bell import Bell
 from app.queue.doorbell import Doorbell
 from app.settings import Settings

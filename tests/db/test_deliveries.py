@@ -8,6 +8,7 @@ from sqlalchemy import select, text
 from app.db.deliveries import NewDelivery, record_deliveries
 from app.db.engine import Database
 from app.db.models import Delivery
+from app.db.types import pack
 from app.domain.ids import DeliveryId
 from app.domain.states import DeliveryState
 from tests.db.rows import T0, after
@@ -16,19 +17,19 @@ HEADERS = {"x-github-event": "issues", "user-agent": "Zähler \N{PARTY POPPER} '
 
 
 def delivery(number: int, body: bytes = b"{}") -> NewDelivery:
-    return NewDelivery(DeliveryId(f"guid-{number}"), "issues", HEADERS, body, after(number / 1000))
+    return NewDelivery(DeliveryId(f"guid-{number}"), "issues", HEADERS, pack(body), after(number / 1000))
 
 
 @pytest.mark.parametrize("count", [1, 2, 64, 500])
 async def test_group_of_any_size_then_every_row_is_as_it_was_given(db: Database, count: int) -> None:
     bodies = [b"\x00\xff'" + bytes([number % 256]) * number for number in range(count)]
     group = [delivery(number, body) for number, body in enumerate(bodies)]
-    assert await record_deliveries(db, group) == tuple(one.id for one in group)
+    assert set(await record_deliveries(db, group)) == {one.id for one in group}
     async with db.read() as session:
         for one in (group[0], group[-1]):
             row = await session.get(Delivery, one.id)
             assert row is not None
-            assert (row.event, row.headers, row.body) == ("issues", HEADERS, one.body)
+            assert (row.event, row.headers, pack(row.body)) == ("issues", HEADERS, one.packed)
             assert (row.received_at, row.state, row.attempts) == (one.received_at, DeliveryState.RECEIVED, 0)
             assert (row.intent, row.handled_at) == (None, None)
 
@@ -37,7 +38,7 @@ async def test_repeated_within_a_group_and_later_then_the_first_stays_and_new_on
     db: Database,
 ) -> None:
     first = [delivery(2), delivery(1, b"first"), delivery(1, b"second")]
-    assert await record_deliveries(db, first) == ("guid-2", "guid-1")
+    assert set(await record_deliveries(db, first)) == {"guid-2", "guid-1"}
     assert await record_deliveries(db, [delivery(1, b"third"), delivery(3)]) == ("guid-3",)
     assert await record_deliveries(db, [delivery(3)]) == ()
     async with db.read() as session:

@@ -6,18 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.domain.review import (
-    LONGEST,
-    MAX_MESSAGE,
-    MAX_WORDS,
-    QUIET,
-    PullWords,
-    Remark,
-    ReviewBody,
-    compose_batch,
-    decide_due,
-    stands_alone,
-)
+from app.domain.review import MAX_MESSAGE, MAX_WORDS, compose_batch
 from app.domain.review_answers import (
     Round,
     Untold,
@@ -26,6 +15,7 @@ from app.domain.review_answers import (
     render_answer,
     untold_marker,
 )
+from app.domain.review_words import LONGEST, QUIET, PullWords, Remark, ReviewBody, decide_due, stands_alone
 
 CAROL = (1, "carol")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -114,15 +114,12 @@ MakeWorld = Callable[..., World]
 
 
 def make_settings(home: Path, database_url: str, **values: Any) -> Settings:
-    return Settings(
-        _env_file=None,
-        issuewright_home=home,
-        database_url=database_url,
-        github_webhook_secret=SECRET.decode(),
-        api_token="operator-token",
-        anthropic_api_key="real-model-key",
-        **values,
-    )
+    given = {
+        "github_webhook_secret": SECRET.decode(),
+        "api_token": "operator-token",
+        "anthropic_api_key": "real-model-key",
+    }
+    return Settings(_env_file=None, issuewright_home=home, database_url=database_url, **given | values)
 
 
 @pytest.fixture

@@ -111,10 +111,7 @@ async def test_signature_missing_or_wrong_then_401_and_nothing_stored(world):
 
 
 async def test_secret_rotating_then_both_are_accepted(make_world):
-    world = make_world()
-    world.parts.settings = world.settings.model_copy(
-        update={"github_webhook_secret": type(world.settings.github_webhook_secret)("old, new")}
-    )
+    world = make_world(github_webhook_secret="old, new")
     await create_tables(world)
     for secret in (b"old", b"new"):
         assert (await post(world, BODY, signed(BODY, secret))).status_code == 202
@@ -187,6 +184,39 @@ async def test_unusual_json_object_then_stored(world, body):
 @given(body=st.binary(max_size=200) | st.text(alphabet='{}[]":,\\u0d8e1 -.NaIn', max_size=60).map(str.encode))
 async def test_any_signed_bytes_then_202_or_400(world, body):
     assert (await post(world, body, signed(body))).status_code in (202, 400)
+
+
+@pytest.mark.parametrize("before", [0, 1500, 3993, 4000, 11_990])
+@pytest.mark.parametrize(("digits", "read"), [(4300, True), (4301, False)])
+def test_long_number_anywhere_then_taken_as_far_as_python_reads_it(before, digits, read):
+    assert is_json_object(b" " * before + b'{"a": -' + b"7" * digits + b"}") is read
+
+
+@hypothesis_settings(max_examples=300)
+@given(
+    inner=st.lists(
+        st.sampled_from(
+            ["{", "}", "[", "]", ",", ":", '"', "\\", "\\u", "d83d", "\\ude00", "00e9", "é", "-", "0", "1", ".", "e", "+", "true",
+             "nul", "NaN", "Infinity", "\t", "\x01", "\x7f", " ", '"a":', '"b":[', "\ud800"]
+        ),
+        max_size=8,
+    ).map("".join)
+)  # fmt: skip
+def test_any_text_within_an_object_then_taken_just_when_python_reads_it(inner):
+    body = f'{{"a":{inner}}}'.encode(errors="surrogatepass")
+    assert is_json_object(body) is reads_strictly(body)
+
+
+def reads_strictly(body):
+    def refuse(constant):
+        raise ValueError(constant)
+
+    try:
+        value = json.loads(body.decode(), parse_constant=refuse)
+        json.dumps(value, ensure_ascii=False).encode()
+    except ValueError:
+        return False
+    return isinstance(value, dict)
 
 
 json_values = st.recursive(

@@ -21,7 +21,7 @@ from app.domain.errors import Gone, RetryAt
 from app.domain.ids import EffectId, UserId
 from app.domain.ports import User
 from app.domain.replies import CONFUSED, THUMBS_UP
-from app.domain.review import stands_alone
+from app.domain.review_words import stands_alone
 from app.domain.states import DeliveryState
 from app.domain.triggers import CommentFacts, Happening, Reviewed, moment_of
 from app.domain.trust import CONFUSED_AT_MOST, CONFUSED_WITHIN

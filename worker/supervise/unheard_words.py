@@ -15,6 +15,7 @@ from app.db.deliveries import NewDelivery, record_deliveries
 from app.db.looks import LiveWork, list_word_deliveries
 from app.db.models import Repository
 from app.db.reviews import COMMENT, REVIEW, UNHEARD, find_word
+from app.db.types import pack
 from app.domain.errors import Gone
 from app.domain.ids import DeliveryId, InstallationId, RepoId
 from app.domain.ports import RepoRef
@@ -110,10 +111,10 @@ class UnheardWords:
                 continue  # changed or deleted at this moment: the next look sees it as it then is
             # A name of their own for words as they read now: a look that comes again finds it known.
             name = f"look-{_KINDS[one.event]}-{one.word_id}-{int(told.changed_at.timestamp())}-{digest_of(one.body)[:8]}"
-            delivery = NewDelivery(DeliveryId(name), one.event, {}, told.body, now)
-            for stored in await record_deliveries(self._parts.db, [delivery]):
+            delivery = NewDelivery(DeliveryId(name), one.event, {}, pack(told.body), now)
+            if await record_deliveries(self._parts.db, [delivery]):
                 found += 1
-                log.info("words.found", delivery_id=stored, spec_id=work.spec_id)
+                log.info("words.found", delivery_id=name, spec_id=work.spec_id)
             self._settled[work.spec_id].add(_key(one))
         return found
 

@@ -22,7 +22,7 @@ from app.db.processes import list_processes
 from app.db.schema import schema_state
 from app.domain.errors import OutsideError
 from app.domain.ids import DeliveryId
-from app.domain.ports import WEBHOOK_PATH
+from app.domain.paths import WEBHOOK_PATH
 from app.github.inspection import DeliverySeen, Inspection
 from app.settings import Settings
 
