@@ -69,7 +69,8 @@ async def record_events(
 def record_reported(
     session: Session, reported: Sequence[Reported], now: datetime
 ) -> dict[str, tuple[NewEvent, ...]]:
-    """Store what is new and move each sandbox's `last_seq` to the highest contiguous number.
+    """Store what is new and move each sandbox's `last_seq` to the highest contiguous number; `gap_since_at` says since
+    when something is there beyond a gap.
 
     Each sandbox once. Returns the events that were new, by sandbox, in order; a repeated number is a no-op.
     """
@@ -81,7 +82,8 @@ def record_reported(
         seqs = sorted(stored.get(box.id, ()))
         fresh[box.id] = tuple(events[seq] for seq in seqs)
         record_texts(session, box.id, {seq: events[seq].full for seq in seqs})
-        box.last_seq = _contiguous(session, box.id, box.last_seq, one.passed_over)
+        box.last_seq, gap = _highest(session, one, events, seqs)
+        box.gap_since_at = (box.gap_since_at or now) if gap else None
     return fresh
 
 
@@ -115,8 +117,24 @@ def _insert(
     return stored
 
 
-def _contiguous(session: Session, sandbox_id: str, last_seq: int, passed_over: Collection[int]) -> int:
-    """Walks from the known number to the first gap, a page at a time."""
+def _highest(
+    session: Session, one: Reported, sent: Collection[int], fresh: Collection[int]
+) -> tuple[int, bool]:
+    """The highest number with no gap before it, and whether something is known beyond a gap."""
+    last_seq = one.sandbox.last_seq
+    beyond = sorted(seq for seq in sent if seq > last_seq)
+    if one.sandbox.gap_since_at is None and not one.passed_over and set(beyond).issubset(fresh):
+        # Nothing was stored beyond that number before: what has just come is all there is, and nobody has to be asked.
+        for seq in beyond:
+            if seq > last_seq + 1:
+                return last_seq, True
+            last_seq = seq
+        return last_seq, False
+    return _walk(session, one.sandbox.id, last_seq, one.passed_over)
+
+
+def _walk(session: Session, sandbox_id: str, last_seq: int, passed_over: Collection[int]) -> tuple[int, bool]:
+    """From the known number to the first gap, a page at a time."""
     while True:
         page = session.scalars(
             select(Event.seq)
@@ -128,11 +146,12 @@ def _contiguous(session: Session, sandbox_id: str, last_seq: int, passed_over: C
         for seq in page:
             last_seq = _past(last_seq, passed_over)
             if seq > last_seq + 1:
-                return last_seq
+                return last_seq, True
             last_seq = max(last_seq, seq)
             found += 1
         if found < _PAGE:
-            return _past(last_seq, passed_over)
+            last_seq = _past(last_seq, passed_over)
+            return last_seq, any(seq > last_seq for seq in passed_over)
 
 
 def _past(last_seq: int, passed_over: Collection[int]) -> int:

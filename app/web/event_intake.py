@@ -120,8 +120,6 @@ def note_progress(sandbox: Sandbox, events: Sequence[NewEvent], now: datetime) -
             sandbox.session_id = session_id
     if events:
         sandbox.updated_at = now
-        gap = events[-1].seq > sandbox.last_seq
-        sandbox.gap_since_at = (sandbox.gap_since_at or now) if gap else None
 
 
 def reported_usd(events: Sequence[NewEvent]) -> float:

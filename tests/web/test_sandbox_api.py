@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import uuid
+from datetime import timedelta
 
 import httpx
 import pytest
@@ -92,6 +94,31 @@ async def test_events_out_of_order_doubled_and_far_ahead_then_the_contiguous_num
         "last_seq"
     ] == 899
     assert await count_events(world) == 899
+
+
+async def test_gap_that_is_filled_in_part_then_it_is_known_since_when_until_it_is_closed(world):
+    sandbox = await add_sandbox(world)
+    await send(world, sandbox, event(6))
+    since = (await get_row(world, Sandbox, sandbox[0])).gap_since_at
+    assert since is not None
+    world.clock.now += timedelta(seconds=5)
+    for seqs, last_seq, open_since in (((1, 2), 2, since), ((4,), 2, since), ((3, 5), 6, None)):
+        answer = await send(world, sandbox, {"events": [event(seq) for seq in seqs]})
+        assert answer.json()["last_seq"] == last_seq
+        assert (await get_row(world, Sandbox, sandbox[0])).gap_since_at == open_since
+
+
+async def test_any_order_any_repetition_then_the_number_is_always_that_before_the_first_gap(world):
+    chance = random.Random(11)
+    sandbox = await add_sandbox(world)
+    known: set[int] = set()
+    for _ in range(60):
+        seqs = [chance.randint(1, 40) for _ in range(chance.randint(1, 4))]
+        known.update(seqs)
+        answer = await send(world, sandbox, {"events": [event(seq) for seq in seqs]})
+        assert answer.json()["last_seq"] == next(seq for seq in range(42) if seq + 1 not in known)
+        gap = (await get_row(world, Sandbox, sandbox[0])).gap_since_at
+        assert (gap is not None) == (max(known) > answer.json()["last_seq"])
 
 
 async def test_repeated_number_with_other_content_then_the_first_stays(world):
