@@ -71,6 +71,7 @@ def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:
     """
     own = parts is None
     app = _app(PublicApp, parts or build_parts(settings, settings.redis_url), close_parts=own)
+    app.router.routes.append(sandbox_api.EVENTS_ROUTE)
     app.include_router(health.router)
     app.receive_webhooks(app.state.parts)
     # Before the sandboxes' own routes: `/sandboxes/health` must not be taken for an id.
@@ -85,6 +86,7 @@ def create_sandbox_app(parts: Parts) -> FastAPI:
     """For the gateway's unix socket: what sandboxes need, nothing else. `parts` stay their owner's."""
     app = _app(FastAPI, parts, close_parts=False)
     app.openapi_url = None
+    app.router.routes.append(sandbox_api.EVENTS_ROUTE)
     _include_sandbox_routes(app)
     return app
 
