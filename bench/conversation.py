@@ -24,9 +24,11 @@ from app.db.models import Delivery, Event
 from bench.figures import Figure
 from tests.servers import find_postgres, new_database
 
-AGENTS = 3
-"""Running at the same moment, each in a sandbox of its own."""
-ROUNDS = 8
+AGENTS = 6
+"""Running at the same moment, each in a sandbox of its own, and each with a person of its own who talks to it: what one
+person may say in an hour has a limit.
+"""
+ROUNDS = 5
 """Comments to each of them, one at a time; the others wait for theirs."""
 LABEL = "agent:quick"
 WAIT_S = 120.0
@@ -65,6 +67,9 @@ async def _measure(database_url: str | None, agents: int, rounds: int) -> list[F
     try:
         stage = await stagehand.build(Place("bubblewrap"), database_url)
         watched = Watched(stage, database)
+        for number in range(agents):
+            await stage.github.do("users/create", login=_person(number))
+            await stage.github.do("repos/collaborator", repo=FULL_NAME, login=_person(number), role="write")
         words_ms = await _words(watched, agents, rounds)
         stops_s = await _stops(watched, agents)
     finally:
@@ -95,7 +100,7 @@ async def _words(watched: Watched, agents: int, rounds: int) -> list[float]:
     for round_ in range(rounds + 1):
         for position, number in enumerate(issues, 1):
             text = f"Word {round_}-{number} of the bench."
-            await _say(watched.stage, number, text)
+            await _say(watched.stage, number, position - 1, text)
             await asyncio.sleep(UNSEEN_S)
             took = await _until(partial(_time_to_model, watched, text), f"{text!r} in a request")
             found += [took * 1000] if round_ else []
@@ -118,7 +123,7 @@ async def _stops(watched: Watched, agents: int) -> list[float]:
         seconds = TOOL_S + number
         await _until(partial(_sleeps, seconds, there=True), "the tool running")
         text = f"/agent stop now\n\nStop {number} of the bench."
-        await _say(watched.stage, issue, text)
+        await _say(watched.stage, issue, number, text)
         await _until(partial(_sleeps, seconds, there=False), "the tool killed")
         ended = time.time()
         received = await _until(partial(_received, watched, text), "the stop stored")
@@ -142,8 +147,12 @@ async def _start(stage: Stage, scenario: str) -> int:
     return int(issue["number"])
 
 
-async def _say(stage: Stage, number: int, text: str) -> None:
-    await stage.github.do("comments/create", repo=FULL_NAME, number=number, by=PERSON, body=text)
+async def _say(stage: Stage, number: int, agent: int, text: str) -> None:
+    await stage.github.do("comments/create", repo=FULL_NAME, number=number, by=_person(agent), body=text)
+
+
+def _person(agent: int) -> str:
+    return f"bench-person-{agent + 1}"
 
 
 # ---------------------------------------------------------------- what came of it

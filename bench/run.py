@@ -123,6 +123,6 @@ def resident_mb(parent: int) -> dict[str, float]:
         except OSError:
             continue
         if int(fields["PPid"]) == parent and "VmRSS" in fields:
-            role = "worker" if "worker" in words else "web" if "web" in words else "other"
+            role = "worker" if "worker" in words else "web" if "app.web" in words else "other"
             found[role] = round(int(fields["VmRSS"].split()[0]) / 1024, 1)
     return found

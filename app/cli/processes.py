@@ -23,16 +23,9 @@ def web(config: ConfigOption = None, host: HostOption = None, port: PortOption =
     settings = load(config, host=host, port=port)
     redis_url = _prepare(settings, "web")
 
-    from app.db.host import host_id
-    from app.observability.crashpoints import arm
-    from app.web.server import event_loop, serve
+    from app.web.server import run_web
 
-    arm(settings.crash_points, settings.issuewright_home)
-    # The database's threads let go of the interpreter at every turn, and a busy event loop gives it back only after
-    # this time: at the default of 5 ms deliveries are stored three times slower (measured: docs/benchmarks.md).
-    sys.setswitchinterval(0.0005)
-    with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(serve(settings, redis_url, host_id(settings.issuewright_home)))
+    run_web(settings, redis_url)
 
 
 def worker(

@@ -79,7 +79,7 @@ def _processes(settings: Settings, environment: dict[str, str], config: list[str
 
     python = [sys.executable, "-P", "-m"]
     listen = ["--host", settings.host, "--port", str(settings.port)]
-    web = Command("web", [*python, "app", "web", *config, *listen], environment, grace_s=WEB_GRACE_S)
+    web = Command("web", [*python, "app.web", *config, *listen], environment, grace_s=WEB_GRACE_S)
     worker = Command(
         "worker", [*python, "worker", *config, "--own-sandboxes"], environment, grace_s=WORKER_GRACE_S
     )

@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -16,7 +17,9 @@ from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
 
 from app import __version__
+from app.db.host import host_id
 from app.db.processes import record_beat
+from app.observability.crashpoints import arm
 from app.observability.logging import get_logger
 from app.settings import Settings, ensure_home
 from app.web.composition import build_parts, close, create_app, create_sandbox_app
@@ -69,6 +72,16 @@ def _server(app: FastAPI) -> _Server:
 def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Uvloop where there is one (uvicorn brings it): it halves the cost of a request. None: the standard loop."""
     return uvicorn.Config("", loop="auto", log_config=None).get_loop_factory()
+
+
+def run_web(settings: Settings, redis_url: str | None) -> None:
+    """A whole web process, from here to its end. Raises SettingsError when a port or socket is taken."""
+    arm(settings.crash_points, settings.issuewright_home)
+    # The database's threads let go of the interpreter at every turn, and a busy event loop gives it back only after
+    # this time: at the default of 5 ms deliveries are stored three times slower (measured: docs/benchmarks.md).
+    sys.setswitchinterval(0.0005)
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(serve(settings, redis_url, host_id(settings.issuewright_home)))
 
 
 async def serve(

@@ -22,7 +22,7 @@ async def test_the_sdk_alone_then_seconds_until_the_model_was_asked(tmp_path: Pa
 def test_memory_then_by_what_the_children_run() -> None:
     wait = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     with (
-        subprocess.Popen([*wait, "web"], stdin=subprocess.PIPE) as web,
+        subprocess.Popen([*wait, "app.web"], stdin=subprocess.PIPE) as web,
         subprocess.Popen([*wait, "worker"], stdin=subprocess.PIPE) as worker,
     ):
         found = resident_mb(os.getpid())

@@ -159,13 +159,17 @@ class Up:
             except OSError:
                 continue
             if int(parent) == self.process.pid and state != "Z":
-                names = [name for name in ("web", "worker") if name in words]
-                found[names[0] if names else "redis"] = int(stat.parent.name)
+                found[part_of(words)] = int(stat.parent.name)
         return found
 
     def stop(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
         return self.process.wait(timeout=45)
+
+
+def part_of(words: Sequence[str]) -> str:
+    """Which of `up`'s children a command line is: web, worker, redis."""
+    return next((name for name, word in (("web", "app.web"), ("worker", "worker")) if word in words), "redis")
 
 
 def alive(pid: int) -> bool:

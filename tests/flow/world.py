@@ -22,7 +22,7 @@ import httpx
 import yaml
 
 from simulators.github.control import Control
-from tests.cli.running import free_port, kill
+from tests.cli.running import free_port, kill, part_of
 from tests.flow.combination import Servers
 from tests.flow.repository import Repository
 from tests.flow.simulated_daytona import DAYTONA_KEY, SimulatedDaytona
@@ -213,8 +213,7 @@ class World:
             except OSError:
                 continue
             if self.up is not None and int(parent) == self.up.pid and state != "Z":
-                names = [name for name in ("web", "worker") if name in words]
-                found[names[0] if names else "redis"] = int(stat.parent.name)
+                found[part_of(words)] = int(stat.parent.name)
         return found
 
     def _stop(self) -> None:
