@@ -70,10 +70,12 @@ def _prepare(settings: Settings, process: str) -> str | None:
         require_free_port(settings)
 
     # Only now: what is wrong so far is told without loading them.
+    from app.db.reach import require_writable
     from app.observability.logging import get_logger, start_logging
     from app.queue.embedded import find_running
     from app.queue.reach import try_redis
 
+    asyncio.run(require_writable(settings.database))
     start_logging(process, settings)
     redis_url = settings.redis_url or find_running(settings.issuewright_home)
     if redis_url is None:

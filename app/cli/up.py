@@ -47,6 +47,7 @@ def up(config: ConfigOption = None, host: HostOption = None, port: PortOption = 
 async def _run(settings: Settings, config: list[str]) -> int:
     from app.cli.supervisor import Supervisor, on_stop_signals
     from app.db.migrate import migrate
+    from app.db.reach import require_writable
     from app.observability.logging import get_logger
     from app.queue.embedded import EmbeddedRedis
     from app.settings import child_environment
@@ -61,6 +62,7 @@ async def _run(settings: Settings, config: list[str]) -> int:
         parts.append(redis)
     for revision in await migrate(settings.database):
         log.info("database.migrated", revision=revision)
+    await require_writable(settings.database)
     parts += _processes(settings, environment, config)
     supervisor = Supervisor(parts)
     on_stop_signals(supervisor.ask_to_stop)

@@ -21,10 +21,11 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.db import schema
-from app.db.schema import ask_state, newer_schema, schema_engine, sqlite_path, unusable
+from app.db.schema import ask_state, explained, newer_schema, schema_engine, shown_url, sqlite_path, unusable
 from app.domain.errors import IssuewrightError, SettingsError
 
 LOCK_TIMEOUT_S = 60
@@ -80,8 +81,17 @@ async def migration_transaction(url: str) -> AsyncIterator[AsyncConnection]:
 
 
 async def _upgrade(url: str) -> list[str]:
-    async with migration_transaction(url) as connection:
-        return await connection.run_sync(_upgrade_on)
+    try:
+        async with migration_transaction(url) as connection:
+            return await connection.run_sync(_upgrade_on)
+    except (SQLAlchemyError, OSError) as error:
+        told = explained(url, error)
+        if isinstance(told, SettingsError):
+            raise told from None
+        reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+        raise MigrationFailed(
+            f"DATABASE_URL: {shown_url(url)} could not be brought to the newest schema, and nothing was changed: {reason}"
+        ) from None
 
 
 def _upgrade_on(connection: Connection) -> list[str]:
@@ -137,14 +147,19 @@ def _open_for_lock(path: Path) -> Iterator[int]:
 
 def _back_up(path: Path) -> None:
     """A consistent copy beside the database, named by the schema it has; written aside first, so it is whole or absent."""
-    with closing(sqlite3.connect(path)) as connection:
-        (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        target = path.with_name(f"{path.name}.schema-{revision}.backup")
-        unfinished = target.with_name(target.name + ".part")
+    unfinished = path.with_name(f"{path.name}.backup.part")
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+            unfinished.unlink(missing_ok=True)
+            connection.execute("VACUUM INTO ?", (str(unfinished),))
+        unfinished.chmod(0o600)
+        unfinished.replace(path.with_name(f"{path.name}.schema-{revision}.backup"))
+    except (sqlite3.Error, OSError) as error:
         unfinished.unlink(missing_ok=True)
-        connection.execute("VACUUM INTO ?", (str(unfinished),))
-    unfinished.chmod(0o600)
-    unfinished.replace(target)
+        raise MigrationFailed(
+            f"no copy of {path} could be made before its schema changes, so nothing was changed: {error}"
+        ) from None
 
 
 # ------------------------------------------------------------ PostgreSQL

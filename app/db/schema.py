@@ -11,18 +11,22 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Connection, NullPool, event, inspect, text
+from sqlalchemy import Connection, NullPool, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from app.domain.errors import IssuewrightError, SettingsError
 
-SchemaState = Literal["current", "older", "newer", "empty"]
+SchemaState = Literal["current", "older", "newer", "empty", "foreign"]
+"""`foreign`: another program's, whose tables have names of ours, or whose steps alembic counts there as well."""
 STEPS = Path(__file__).resolve().parents[2] / "migrations"
 """Installed beside `app`."""
 _REVISION = re.compile(r'^revision = "([^"]+)"$', re.MULTILINE)
 _BEFORE = re.compile(r'^down_revision = (?:"([^"]+)"|None)$', re.MULTILINE)
+_TABLE = re.compile(r'op\.create_table\(\s*"([^"]+)"')
+_OURS = re.compile(r"[0-9]{8}_[0-9]{4}")
+"""A revision of any release (`migrations/env.py` names them)."""
 
 
 def known_revisions() -> list[str]:
@@ -41,27 +45,36 @@ def known_revisions() -> list[str]:
     return found
 
 
+def _known_tables() -> set[str]:
+    return {name for path in (STEPS / "versions").glob("*.py") for name in _TABLE.findall(path.read_text())}
+
+
 async def schema_state(url: str) -> SchemaState:
     """Changes nothing, makes no file. Raises SQLAlchemyError or OSError when the database can't be asked."""
     path = sqlite_path(url)
     if path is not None and not path.exists():
         return "empty"
-    at = await (asyncio.to_thread(_sqlite_revision, path) if path is not None else _server_revision(url))
+    at, names = await (asyncio.to_thread(_ask_sqlite, path) if path is not None else _ask_server(url))
     known = known_revisions()
     if at is None:
-        return "empty"
+        return "foreign" if names & _known_tables() else "empty"
     if at == known[-1]:
         return "current"
-    return "older" if at in known else "newer"
+    if at in known:
+        return "older"
+    return "newer" if _OURS.fullmatch(at) else "foreign"
 
 
 class Unreachable(IssuewrightError):
     """The database does not answer now; the same settings may work later, so a supervisor should try again."""
 
 
-_NEVER_BY_ITSELF = ("28000", "28P01", "3D000", "SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_READONLY")
-"""PostgreSQL's codes for a user, a password and a database that there is not; how SQLite's names for a wrong file or
-directory begin.
+_NEVER_BY_ITSELF = (
+    *("28000", "28P01", "3D000", "42501"),
+    *("SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_READONLY"),
+)
+"""PostgreSQL's codes for a user, a password and a database that there is not, and for a right that is missing; how
+SQLite's names for a wrong or protected file or directory begin.
 """
 
 
@@ -70,17 +83,32 @@ async def ask_state(url: str) -> SchemaState:
     Unreachable when the database may be back.
     """
     try:
-        return await schema_state(url)
+        state = await schema_state(url)
     except (SQLAlchemyError, OSError) as error:
-        cause = getattr(error, "orig", None) or error
-        code = getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None)
-        if str(code).startswith(_NEVER_BY_ITSELF):
-            raise SettingsError(f"{unusable(url, cause)}; set it to one that can") from None
-        raise Unreachable(f"{unusable(url, cause)}; see that it runs and is right") from None
+        raise explained(url, error) from None
     except TypeError as error:  # from the call that hands them to the driver
         raise SettingsError(
             f"{unusable(url, error)}; after the ? stand options of asyncpg, as in ?ssl=require"
         ) from None
+    if state == "foreign":
+        raise foreign_schema(url)
+    return state
+
+
+def explained(url: str, error: SQLAlchemyError | OSError) -> SettingsError | Unreachable:
+    """What a command says of a database that refused."""
+    cause = getattr(error, "orig", None) or error
+    code = getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None)
+    if str(code).startswith(_NEVER_BY_ITSELF):
+        return SettingsError(f"{unusable(url, cause)}; set it to one that can")
+    return Unreachable(f"{unusable(url, cause)}; see that it runs and is right")
+
+
+def foreign_schema(url: str) -> SettingsError:
+    return SettingsError(
+        f"DATABASE_URL: {shown_url(url)} belongs to another program, whose tables are in the way; set it to a database "
+        "of issuewright's own"
+    )
 
 
 def unusable(url: str, cause: BaseException) -> str:
@@ -141,37 +169,36 @@ def schema_engine(url: str) -> AsyncEngine:
     return engine
 
 
-def _sqlite_revision(path: Path) -> str | None:
-    """By Python's own driver: the asynchronous one prints a traceback when a file can't be opened."""
+def _ask_sqlite(path: Path) -> tuple[str | None, set[str]]:
+    """The revision and the names of all there is. By Python's own driver: the asynchronous one prints a traceback when
+    a file can't be opened.
+    """
     try:
         with closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=30)
         ) as connection:
-            if (
-                connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
-                is None
-            ):
-                return None
+            names = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            if "alembic_version" not in names:
+                return None, names
             row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.Error as error:
         raise DatabaseError(None, None, error) from error
-    return str(row[0]) if row is not None else None
+    return (str(row[0]) if row is not None else None), names
 
 
-async def _server_revision(url: str) -> str | None:
+async def _ask_server(url: str) -> tuple[str | None, set[str]]:
     engine = schema_engine(url)
     try:
         async with engine.connect() as connection:
-            return await connection.run_sync(_revision)
+            names = set(await connection.scalars(_NAMES))
+            if "alembic_version" not in names:
+                return None, names
+            return await connection.scalar(text("SELECT version_num FROM alembic_version")), names
     finally:
         await engine.dispose()
 
 
-def _revision(connection: Connection) -> str | None:
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
-    return found
+_NAMES = text("SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace")
 
 
 def _set_pragmas(connection: Any, _record: Any) -> None:

@@ -5,12 +5,13 @@ import socket
 import sqlite3
 import subprocess
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from tests.cli.running import COMMAND, Issuewright
+from tests.cli.running import COMMAND, Issuewright, protect
 
 
 def pem(bits: int | None, *, locked: bool = False) -> str:
@@ -183,6 +184,47 @@ def test_database_of_a_newer_release_exits_2(issuewright: Issuewright) -> None:
         answer = issuewright.run(*command)
         assert answer.code == 2, answer.err
         assert "newer release" in answer.err
+
+
+READ_ONLY_LINE = r"DATABASE_URL: .*issuewright\.db can't be used \(.*readonly.*\); set it to one that can"
+
+
+@pytest.mark.parametrize("command", ["web", "worker", "up"])
+def test_database_that_can_only_be_read_exits_2_with_one_line(
+    issuewright: Issuewright, migrated: Path, command: str
+) -> None:
+    protect(migrated)
+    answer = issuewright.run_cold(command)
+    assert answer.code == 2, answer.err
+    assert re.fullmatch(READ_ONLY_LINE, answer.err.splitlines()[-1])
+    assert answer.out == ""
+    # CPU time, as above.
+    assert answer.cpu_s < 2
+
+
+@pytest.mark.parametrize("command", ["web", "worker", "up", "migrate", "specs list"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE delivery (parcel TEXT)",
+        "CREATE VIEW spec AS SELECT 1",
+        "CREATE TABLE alembic_version AS SELECT 'ae1027a6acf' AS version_num",
+    ],
+)
+def test_database_of_another_program_exits_2_and_is_left_alone(
+    issuewright: Issuewright, statement: str, command: str
+) -> None:
+    path = issuewright.home / "issuewright.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(statement)
+        db.commit()
+    before = path.read_bytes()
+    answer = issuewright.run(*command.split())
+    assert answer.code == 2, answer.err
+    assert re.fullmatch(
+        r"DATABASE_URL: .*issuewright\.db belongs to another program.*", answer.err.splitlines()[-1]
+    )
+    assert path.read_bytes() == before
 
 
 def test_database_at_an_older_schema_exits_2_for_all_but_those_that_bring_it_up(

@@ -21,8 +21,11 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.db.engine import Database
 from app.db.migrate import MigrationFailed, migrate, migration_transaction
 from app.db.models import Base
+from app.db.reach import require_writable
 from app.db.schema import STEPS, Unreachable, known_revisions, require_current_schema, schema_state
 from app.domain.errors import SettingsError
+from tests.cli.running import protect
+from tests.servers import execute, new_database
 
 POSTGRES = os.environ.get("ISSUEWRIGHT_TEST_POSTGRES_URL")
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -280,6 +283,64 @@ async def test_postgres_gets_the_tables_once_whoever_comes_first() -> None:
     assert await schema_state(url) == "current"
     assert await differences(url) == []
     assert await migrate(url) == []
+
+
+@pytest.mark.needs_postgres
+async def test_postgres_with_a_table_of_another_program_is_refused_and_keeps_it() -> None:
+    with new_database() as url:
+        execute(url, "CREATE TABLE delivery (parcel text)")
+        assert await schema_state(url) == "foreign"
+        with pytest.raises(SettingsError, match="belongs to another program"):
+            await migrate(url)
+        assert list(await shape_of(url)) == ["delivery"]
+
+
+@pytest.mark.needs_postgres
+async def test_postgres_that_can_not_be_written_now_may_be_right_later() -> None:
+    with new_database() as url:
+        await migrate(url)
+        await require_writable(url)
+        name = url.rpartition("/")[2]
+        execute(url, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        with pytest.raises(Unreachable, match=r"can't be used \(.*read-only.*\); see that it runs"):
+            await require_writable(url)
+
+
+async def test_older_database_that_can_only_be_read_is_a_wrong_setting(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    await migrate(url)
+    monkeypatch.setattr("app.db.schema.STEPS", steps_with_one_more(tmp_path / "steps", known_revisions()[-1]))
+    protect(path)
+    with pytest.raises(SettingsError, match=r"can't be used \(.*readonly database\); set it to one that can"):
+        await migrate(url)
+    assert await schema_state(url) == "older"
+
+
+async def test_step_that_fails_is_told_in_one_line_and_changes_nothing(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    await migrate(url)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("ALTER TABLE delivery ADD COLUMN note TEXT")
+        db.commit()
+    monkeypatch.setattr("app.db.schema.STEPS", steps_with_one_more(tmp_path / "steps", known_revisions()[-1]))
+    with pytest.raises(MigrationFailed, match=r"nothing was changed: duplicate column name: note$"):
+        await migrate(url)
+    assert await schema_state(url) == "older"
+
+
+async def test_no_copy_can_be_made_then_nothing_is_changed(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    await migrate(url)
+    at = known_revisions()[-1]
+    monkeypatch.setattr("app.db.schema.STEPS", steps_with_one_more(tmp_path / "steps", at))
+    path.with_name(f"{path.name}.schema-{at}.backup").mkdir()
+    with pytest.raises(MigrationFailed, match=r"no copy of .* nothing was changed: .*directory"):
+        await migrate(url)
+    assert await schema_state(url) == "older"
+    assert list(path.parent.glob("*.part")) == []
 
 
 def add_row(path: Path) -> None:

@@ -27,6 +27,11 @@ async def check_database(settings: Settings) -> Verdict:
             f"{name} was made by a newer release",
             "install that release, or restore the backup beside the database",
         )
+    if state == "foreign":
+        return failed(
+            f"{name} belongs to another program, whose tables are in the way",
+            "set DATABASE_URL to a database of issuewright's own",
+        )
     if state == "older":
         return failed(f"{name} is at an older schema", "run `issuewright migrate` (`up` does it by itself)")
     if state == "empty":
