@@ -1,4 +1,5 @@
-"""YAML of a stranger as plain data: only mappings, lists and scalars of the core kind, small, and every key's line.
+"""YAML of a stranger, or of the operator, as plain data: only mappings, lists and scalars of the core kind, small, and
+every key's line.
 
 Anchors, aliases, tags, merge keys, duplicate keys and several documents are refused: each has been a way to make a
 small file large, or to make it say something else than what a reviewer sees.
@@ -45,8 +46,8 @@ def parse_yaml(text: str) -> Document:
         raise BadYaml(
             f"it is not valid YAML: {error.problem or 'unreadable'}", mark.line + 1 if mark else None
         ) from None
-    except (yaml.YAMLError, ValueError):
-        # The reader's complaint about characters; a `\U` escape beyond Unicode's end is a bare ValueError.
+    except (yaml.YAMLError, ValueError, OverflowError):
+        # The reader's complaint about characters; a `\U` escape beyond Unicode's end is a bare error of Python's `chr`.
         raise BadYaml("it contains characters that YAML does not allow") from None
     document = Document()
     if root is not None:

@@ -113,6 +113,7 @@ def test_every_key_is_read() -> None:
         ("base: a\n\tb: c", "line 2: the file can't be read: it is not valid YAML"),
         ("base: \x00", "characters that YAML does not allow"),
         ('base: "\\U00110000"', "the file can't be read"),
+        ('base: "\\UFFFFFFFF"', "the file can't be read"),
         ("[" * 30_000, "it is nested too deeply"),
         ("base: " + "x" * 70_000, "it is larger than 64,000 bytes"),
     ],
@@ -150,7 +151,7 @@ def test_list_of_many_hostile_faults_is_short_and_harmless() -> None:
         st.lists(
             st.sampled_from(
                 [*RepoSettings.model_fields, ": ", "\n", "  ", "- ", "[", "]", "{", "}", "&a ", "*a", "!!int ", "'", '"', "1",
-                 "1e400", "0x", "2026-13-01", "~", "yes", "|", ">", "\\", "\\U00110000", "%YAML 9.9", "---", "?", "<<", "\t",
+                 "1e400", "0x", "2026-13-01", "~", "yes", "|", ">", "\\", "\\U00110000", "\\UFFFFFFFF", "%YAML 9.9", "---", "?", "<<", "\t",
                  "\ud800", "\x85", "1:99", "-.inf", "=", "0b", "1__", "#"]
             ),
             max_size=20,
