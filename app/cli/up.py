@@ -46,13 +46,12 @@ def up(config: ConfigOption = None, host: HostOption = None, port: PortOption = 
 
 async def _run(settings: Settings, config: list[str]) -> int:
     from app.cli.supervisor import Supervisor, on_stop_signals
-    from app.db.migrate import migrate
-    from app.db.reach import require_writable
     from app.observability.logging import get_logger
     from app.queue.embedded import EmbeddedRedis
     from app.settings import child_environment
 
     await _require_sandboxes(settings)
+    await _prepare_database(settings.database)
     log = get_logger()
     environment = child_environment()
     parts: list[Part] = []
@@ -60,9 +59,6 @@ async def _run(settings: Settings, config: list[str]) -> int:
         redis = EmbeddedRedis(settings.issuewright_home, environment)
         environment["REDIS_URL"] = redis.url
         parts.append(redis)
-    for revision in await migrate(settings.database):
-        log.info("database.migrated", revision=revision)
-    await require_writable(settings.database)
     parts += _processes(settings, environment, config)
     supervisor = Supervisor(parts)
     on_stop_signals(supervisor.ask_to_stop)
@@ -73,6 +69,20 @@ async def _run(settings: Settings, config: list[str]) -> int:
     finally:
         await supervisor.stop()
         log.info("up.stopped")
+
+
+async def _prepare_database(url: str) -> None:
+    """At the newest schema, and can be written; as `migrate` and `require_writable` raise."""
+    from app.db.reach import require_writable
+    from app.db.schema import ask_state
+    from app.observability.logging import get_logger
+
+    if await ask_state(url) != "current":
+        from app.db.migrate import migrate  # a second to load, which most starts are spared
+
+        for revision in await migrate(url):
+            get_logger().info("database.migrated", revision=revision)
+    await require_writable(url)
 
 
 def _processes(settings: Settings, environment: dict[str, str], config: list[str]) -> list[Part]:
