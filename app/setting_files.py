@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-import yaml
 from pydantic import SecretStr
 
 from app.domain.credentials import check_secret
 from app.domain.errors import SettingsError
+from app.domain.yaml_plain import BadYaml, parse_yaml
 
 HOST_NAME = re.compile(
     r"(?=.{1,253}\Z)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?",
@@ -30,7 +30,7 @@ def read_yaml(path: Path, *, required: bool) -> dict[str, Any]:
     """The settings in a YAML file; none when it may be missing and is. A list becomes words separated by commas, and
     what is empty is left out, as an empty variable is.
 
-    Raises SettingsError when it is missing, unreadable, or no mapping of names to values.
+    Raises SettingsError when it is missing, unreadable, says something twice, or is no mapping of names to values.
     """
     text = read_text(path)
     if text is None:
@@ -38,14 +38,13 @@ def read_yaml(path: Path, *, required: bool) -> dict[str, Any]:
             raise SettingsError(f"--config {path}: no such file")
         return {}
     try:
-        values = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise SettingsError(f"{path}: not valid YAML{where}") from None
+        values = parse_yaml(text).data
+    except BadYaml as bad:
+        where = f", line {bad.line}" if bad.line else ""
+        raise SettingsError(f"{path}{where}: {bad.reason}") from None
     if values is None:
         return {}
-    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+    if not isinstance(values, dict):
         raise SettingsError(f"{path}: must be a mapping of setting names (lower case) to values")
     plain = {
         key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in values.items()

@@ -10,7 +10,9 @@ from typing import Any
 
 import yaml
 
-from app.domain.errors import IssuewrightError
+from app.domain.errors import IssuewrightError, SettingsError
+from app.domain.yaml_plain import BadYaml, parse_yaml
+from app.setting_files import read_text
 from app.settings import REGISTERED_FILE
 
 _HEAD = "# Made by `issuewright register`. These are secrets: whoever reads this file acts as the App.\n"
@@ -20,10 +22,11 @@ def find_stored(home: Path) -> str | None:
     """A name for the App stored here; None when there is none. A file that can't be read counts as one."""
     path = home / REGISTERED_FILE
     try:
-        values = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        text = read_text(path)
+        if text is None:
+            return None
+        values = parse_yaml(text).data
+    except (SettingsError, BadYaml):
         return "an App whose file can't be read"
     if not isinstance(values, dict):
         return "something else"

@@ -110,7 +110,13 @@ def test_wrong_settings_are_told_within_two_seconds(issuewright: Issuewright, na
         ("- a", "mapping"),
         ("port: eighty", "PORT"),
         ("PORT: 80", "lower case"),
-        ("{" * 3000, "not valid YAML"),
+        ("{" * 3000, "nested too deeply"),
+        ("port: 8001\nmodel: m\n'port': 8002", "issuewright.yaml, line 3: `port` stands there twice"),
+        ("port: 1" + "0" * 5000, "PORT"),
+        ("port: 2026-99-99", "PORT"),
+        ("model: !!timestamp now", "tags"),
+        ('model: "\\UFFFFFFFF"', "characters that YAML does not allow"),
+        ("model: 0123", "in quotes"),
     ],
 )
 def test_wrong_yaml_exits_2_naming_what(issuewright: Issuewright, text: str, words: str) -> None:
@@ -119,6 +125,16 @@ def test_wrong_yaml_exits_2_naming_what(issuewright: Issuewright, text: str, wor
     assert answer.code == 2
     assert len(answer.err.splitlines()) == 1
     assert words.lower() in answer.err.lower()
+
+
+def test_registered_app_that_says_something_twice_exits_2_naming_file_and_key(
+    issuewright: Issuewright,
+) -> None:
+    stored = issuewright.home / "github-app.yaml"
+    stored.write_text("github_app_id: 1\ngithub_app_id: 2\n")
+    answer = issuewright.run("migrate")
+    assert answer.code == 2
+    assert answer.err == f"{stored}, line 2: `github_app_id` stands there twice\n"
 
 
 @pytest.mark.parametrize("points", ["claim", "nowhere.before=kill", "claim.before=kill@often"])

@@ -145,7 +145,7 @@ def test_an_empty_value_in_yaml_means_unset(tmp_path: Path) -> None:
     assert (load_settings().host, load_settings().port) == ("127.0.0.1", 8000)
 
 
-@pytest.mark.parametrize("value", ["12345", "007", "yes", "2026-01-31"])
+@pytest.mark.parametrize("value", ["12345", "007", "yes"])
 def test_a_text_that_yaml_takes_for_something_else_is_told_to_be_quoted(value: str, tmp_path: Path) -> None:
     (tmp_path / "issuewright.yaml").write_text(f"github_webhook_secret: {value}\n")
     with pytest.raises(SettingsError) as refused:
