@@ -69,6 +69,8 @@ def replay(
 
     if (delivery_id is None) != failed:
         raise typer.BadParameter("give either a GUID or --failed")
+    if delivery_id is not None and not delivery_id.isprintable():
+        raise typer.BadParameter(f"{delivery_id[:60]!r} is no GUID; `deliveries list` shows them")
     if since is not None and not failed:
         raise typer.BadParameter("--since goes with --failed")
     now = datetime.now(UTC)

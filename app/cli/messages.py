@@ -6,11 +6,10 @@ import asyncio
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
 
 import typer
 
-from app.cli.options import ConfigOption, load
+from app.cli.options import ConfigOption, load, require_id
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -38,7 +37,10 @@ def messages() -> None:
 @app.command()
 def send(
     sandbox_id: Annotated[
-        str, typer.Argument(metavar="ID", help="The sandbox's id, as `sandboxes list` shows it.")
+        str,
+        typer.Argument(
+            metavar="ID", callback=require_id, help="The sandbox's id, as `sandboxes list` shows it."
+        ),
     ],
     text: Annotated[
         str | None,
@@ -71,7 +73,7 @@ async def _send(settings: Settings, sandbox_id: str, ask: dict[str, str]) -> Any
     from app.cli.operator import operator
 
     async with operator(settings) as api:
-        return await api.post(f"/sandboxes/{quote(sandbox_id, safe='')}/messages", ask)
+        return await api.post(f"/sandboxes/{sandbox_id}/messages", ask)
 
 
 def _read_text() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,16 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as the ope
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most this many.")]
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on (HOST).")]
 PortOption = Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port to listen on (PORT).")]
+
+
+_ID = re.compile(r"[a-z]+_[A-Za-z0-9_-]{1,60}")
+
+
+def require_id(value: str) -> str:
+    """As it was given. Raises BadParameter for what can be nobody's id: within an address it would lead elsewhere."""
+    if not _ID.fullmatch(value):
+        raise typer.BadParameter(f"{value[:60]!r} is no id; `list` shows them")
+    return value
 
 
 class Chosen:

@@ -40,7 +40,10 @@ def register(  # noqa: PLR0913 - a command's parameters are its options
     ] = False,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the page's address.")] = False,
     timeout_s: Annotated[
-        int, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long to wait for the browser.")
+        int,
+        typer.Option(
+            "--timeout", min=1, max=86_400, metavar="SECONDS", help="How long to wait for the browser."
+        ),
     ] = WAIT_S,
     config: ConfigOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as one JSON object.")] = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.options import ConfigOption, JsonOption, LimitOption, load
+from app.cli.options import ConfigOption, JsonOption, LimitOption, load, require_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Isolated machines, each running one agent.", no_args_is_help=True)
 
 SandboxId = Annotated[
-    str, typer.Argument(metavar="ID", help="The sandbox's id, as `sandboxes list` shows it.")
+    str,
+    typer.Argument(metavar="ID", callback=require_id, help="The sandbox's id, as `sandboxes list` shows it."),
 ]
 FollowOption = Annotated[bool, typer.Option("-f", "--follow", help="Go on until the sandbox has ended.")]
 COLUMNS = ("id", "state", "activity", "repository", "issue", "attempt", "spec_id", "updated_at", "reason")
@@ -83,8 +84,8 @@ def logs(
 
 @app.command()
 def compare(
-    left: Annotated[str, typer.Argument(metavar="A", help="A sandbox's id.")],
-    right: Annotated[str, typer.Argument(metavar="B", help="Another one's.")],
+    left: Annotated[str, typer.Argument(metavar="A", callback=require_id, help="A sandbox's id.")],
+    right: Annotated[str, typer.Argument(metavar="B", callback=require_id, help="Another one's.")],
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.options import ConfigOption, JsonOption, LimitOption, load
+from app.cli.options import ConfigOption, JsonOption, LimitOption, load, require_id
 
 if TYPE_CHECKING:
     from app.settings import Settings
 
 app = typer.Typer(help="Labeled issues on their way to merged pull requests.", no_args_is_help=True)
 
-SpecId = Annotated[str, typer.Argument(metavar="ID", help="The spec's id, as `specs list` shows it.")]
+SpecId = Annotated[
+    str,
+    typer.Argument(metavar="ID", callback=require_id, help="The spec's id, as `specs list` shows it."),
+]
 COLUMNS = ("id", "state", "outcome", "repository", "issue", "pull_request", "updated_at", "title")
 
 
@@ -53,7 +56,9 @@ def bundle(
     if str(output) == "-":
         asyncio.run(_print(load(config), spec_id))
         return
-    target = output or Path(f"{spec_id}.bundle")
+    target = output if output is not None else Path(f"{spec_id}.bundle")
+    if not target.name or target.is_dir() or not target.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{target}: not a file in a directory that is there", param_hint="--output")
     asyncio.run(_save(load(config), spec_id, target))
     print(f"{target}: {target.stat().st_size} bytes")
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.options import ConfigOption, JsonOption, LimitOption, load
+from app.cli.options import ConfigOption, JsonOption, LimitOption, load, require_id
 
 app = typer.Typer(help="Items of the specs' plans.", no_args_is_help=True)
 
@@ -23,7 +23,10 @@ def list_(config: ConfigOption = None, as_json: JsonOption = False, limit: Limit
 
 @app.command()
 def show(
-    task_id: Annotated[str, typer.Argument(metavar="ID", help="The task's id, as `tasks list` shows it.")],
+    task_id: Annotated[
+        str,
+        typer.Argument(metavar="ID", callback=require_id, help="The task's id, as `tasks list` shows it."),
+    ],
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, NullPool, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DatabaseError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from app.domain.errors import IssuewrightError, SettingsError
@@ -84,12 +84,12 @@ async def ask_state(url: str) -> SchemaState:
     """
     try:
         state = await schema_state(url)
-    except (SQLAlchemyError, OSError) as error:
-        raise explained(url, error) from None
-    except TypeError as error:  # from the call that hands them to the driver
+    except (TypeError, ValueError, ArgumentError) as error:  # from the calls that hand them to the driver
         raise SettingsError(
             f"{unusable(url, error)}; after the ? stand options of asyncpg, as in ?ssl=require"
         ) from None
+    except (SQLAlchemyError, OSError) as error:
+        raise explained(url, error) from None
     if state == "foreign":
         raise foreign_schema(url)
     return state
@@ -99,7 +99,8 @@ def explained(url: str, error: SQLAlchemyError | OSError) -> SettingsError | Unr
     """What a command says of a database that refused."""
     cause = getattr(error, "orig", None) or error
     code = getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None)
-    if str(code).startswith(_NEVER_BY_ITSELF):
+    # The driver's own word on an option that it knows, with a value that it does not, is a ValueError too.
+    if str(code).startswith(_NEVER_BY_ITSELF) or isinstance(cause.__cause__, ValueError):
         return SettingsError(f"{unusable(url, cause)}; set it to one that can")
     return Unreachable(f"{unusable(url, cause)}; see that it runs and is right")
 
@@ -147,6 +148,10 @@ def sqlite_path(url: str) -> Path | None:
         return None
     if not parsed.database or parsed.database == ":memory:":
         raise SettingsError("DATABASE_URL: SQLite needs a file")
+    if parsed.host or parsed.query or "\0" in parsed.database:
+        raise SettingsError(
+            "DATABASE_URL: SQLite takes a path and nothing else, as in sqlite+aiosqlite:////var/lib/issuewright/x.db"
+        )
     return Path(parsed.database)
 
 

@@ -47,6 +47,13 @@ BAD: dict[str, tuple[list[str], dict[str, str | None], list[str]]] = {
         {"DATABASE_URL": "sqlite+aiosqlite:////proc/issuewright/x.db"},
         ["DATABASE_URL: sqlite+aiosqlite:////proc/issuewright/x.db can't be used"],
     ),
+    "SQLite on another machine": (["web"], {"DATABASE_URL": "sqlite+aiosqlite://host/x"}, ["DATABASE_URL"]),
+    "SQLite with options": (["web"], {"DATABASE_URL": "sqlite+aiosqlite:///x?mode=ro"}, ["DATABASE_URL"]),
+    "SQLite path that is none": (
+        ["migrate"],
+        {"DATABASE_URL": "sqlite+aiosqlite:///a%00b"},
+        ["DATABASE_URL"],
+    ),
     "app id is no number": (["web"], {"GITHUB_APP_ID": "my-app"}, ["GITHUB_APP_ID"]),
     "port is no number": (["web"], {"PORT": "http"}, ["PORT"]),
     "two at once": (["web"], {"PORT": "70000", "IDLE_S": "-1"}, ["PORT", "IDLE_S"]),
@@ -289,7 +296,21 @@ def test_what_killed_processes_left_behind_is_no_obstacle(issuewright: Issuewrig
 
 
 @pytest.mark.parametrize(
-    "arguments", [["frobnicate"], ["up", "--fast"], ["specs", "show"], ["specs", "list", "-n", "0"]]
+    "arguments",
+    [
+        *(["frobnicate"], ["up", "--fast"], ["specs", "show"], ["specs", "list", "-n", "0"]),
+        # Within an address each of these would lead to something else than a sandbox or spec.
+        *(
+            ["sandboxes", "events", "health"],
+            ["sandboxes", "logs", ""],
+            ["sandboxes", "compare", "..", "a b"],
+        ),
+        *(["specs", "bundle", "spec_a/b"], ["tasks", "show", "task_\n"], ["specs", "show", "spec_\udcff"]),
+        *(["sandboxes", "show", "sbx_" + "a" * 100_000], ["messages", "send", "\udcff", "Hello"]),
+        *(["deliveries", "replay", "\udcff"], ["register", "--timeout", "9" * 30]),
+        *(["specs", "bundle", "spec_a", "-o", ""], ["specs", "bundle", "spec_a", "-o", "/nowhere/x"]),
+    ],
+    ids=lambda words: " ".join(words)[:40].encode(errors="replace").decode(),
 )
 def test_wrong_usage_exits_2_and_shows_the_way(issuewright: Issuewright, arguments: list[str]) -> None:
     answer = issuewright.run(*arguments)

@@ -73,7 +73,7 @@ async def test_what_can_not_be_sent_is_refused_in_words_and_queues_nothing(
     for sandbox_id, text, code, why in (
         (boxes[1], "hello", 1, "the sandbox has ended"),
         ("sbx_none", "hello", 1, "no such sandbox"),
-        (f"{boxes[1]}/../{boxes[0]}", "hello", 1, "Not Found"),
+        (f"{boxes[1]}/../{boxes[0]}", "hello", 2, "is no id"),
         (boxes[0], " \n", 2, "there is no text to send"),
         (boxes[0], "x" * 65_537, 2, "at most 65536"),
     ):

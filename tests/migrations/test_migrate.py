@@ -170,6 +170,14 @@ async def test_option_that_the_driver_does_not_know_is_a_wrong_setting() -> None
             await use("postgresql+asyncpg://user:word@127.0.0.1:9/name?sslmode=require")
 
 
+@pytest.mark.parametrize(
+    "option", ["ssl=perhaps", "port=x", "command_timeout=x", "prepared_statement_cache_size=x"]
+)
+async def test_option_with_a_value_that_the_driver_does_not_know_is_a_wrong_setting(option: str) -> None:
+    with pytest.raises(SettingsError, match=r"DATABASE_URL: .* can't be used"):
+        await require_current_schema(f"postgresql+asyncpg://user:word@127.0.0.1:9/name?{option}")
+
+
 async def test_migrators_at_the_same_time_apply_each_step_once(url: str) -> None:
     applied = await asyncio.gather(*(migrate(url) for _ in range(4)))
     assert sorted(map(len, applied))[:3] == [0, 0, 0]
