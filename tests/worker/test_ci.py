@@ -72,6 +72,17 @@ async def told(bench: Bench) -> list[Message]:
     return [one for one in await bench.messages() if one.message_type == MessageType.SYSTEM.value]
 
 
+async def all_fixes_used(bench: Bench, ci: int) -> int:
+    """In review, after two failures of its checks; its issue's number."""
+    number = await in_review(bench)
+    for round_ in (2, 3):
+        run(bench, ci)
+        await look(bench)
+        await bench.hand_in(round_, text=f"attempt {round_}\n")
+        await bench.rest()
+    return number
+
+
 async def test_check_fails_on_our_head_then_the_waiting_agent_gets_name_annotations_and_log_once(
     bench: Bench, ci: int
 ) -> None:
@@ -114,12 +125,7 @@ async def test_no_sandbox_is_left_then_a_new_one_goes_on_in_the_saved_session(be
 
 
 async def test_every_fix_fails_then_it_stops_after_two_and_says_so_once(bench: Bench, ci: int) -> None:
-    number = await in_review(bench)
-    for round_ in (2, 3):
-        run(bench, ci)
-        await look(bench)
-        await bench.hand_in(round_, text=f"attempt {round_}\n")
-        await bench.rest()
+    number = await all_fixes_used(bench, ci)
     run(bench, ci)
     await look(bench)
     run(bench, ci)
@@ -134,12 +140,7 @@ async def test_every_fix_fails_then_it_stops_after_two_and_says_so_once(bench: B
 async def test_work_goes_on_with_a_new_pull_request_then_that_has_fixes_of_its_own(
     bench: Bench, ci: int
 ) -> None:
-    number = await in_review(bench)
-    for round_ in (2, 3):
-        run(bench, ci)
-        await look(bench)
-        await bench.hand_in(round_, text=f"attempt {round_}\n")
-        await bench.rest()
+    number = await all_fixes_used(bench, ci)
     bench.github.close_pull(bench.name, bench.github.pulls(bench.name)[0]["number"], "alice")
     await bench.pass_time(15)
     bench.github.comment(bench.name, number, "alice", "/agent retry")
