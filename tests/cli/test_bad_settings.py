@@ -295,6 +295,19 @@ def test_what_killed_processes_left_behind_is_no_obstacle(issuewright: Issuewrig
         assert "another web process serves" in web.err
 
 
+@pytest.mark.parametrize("left", [b"", b"\xff\x00", b"a host name\n"], ids=["nothing", "no text", "no name"])
+def test_file_without_this_machines_name_exits_2_for_all_that_would_go_by_it(
+    issuewright: Issuewright, migrated: Path, left: bytes
+) -> None:
+    (migrated.parent / "host-id").write_bytes(left)
+    for command in ("web", "worker"):
+        answer = issuewright.run(command)
+        assert answer.code == 2, answer.err
+        assert re.match(
+            r"ISSUEWRIGHT_HOME: .*/host-id does not hold .*remove it", answer.err.splitlines()[-1]
+        )
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
