@@ -59,12 +59,13 @@ def worker(
 def _prepare(settings: Settings, process: str) -> str | None:
     """What both need before they start; the Redis to use. Raises SettingsError."""
     from app.cli.preflight import require_app, require_free_port
+    from app.db.host import host_id
     from app.db.schema import require_current_schema
     from app.settings import ensure_home, require_github
 
     # The web process never signs as the App, and is spared the library that reads the key.
     (require_app if process == "worker" else require_github)(settings)
-    ensure_home(settings)
+    host_id(ensure_home(settings))
     asyncio.run(require_current_schema(settings.database))
     if process == "web":
         require_free_port(settings)

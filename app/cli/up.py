@@ -31,6 +31,7 @@ def up(config: ConfigOption = None, host: HostOption = None, port: PortOption = 
     settings = load(config, host=host, port=port)
 
     from app.cli.preflight import require_app, require_free_port
+    from app.db.host import host_id
     from app.observability.logging import start_logging
     from app.settings import ensure_home
 
@@ -38,6 +39,7 @@ def up(config: ConfigOption = None, host: HostOption = None, port: PortOption = 
     home = ensure_home(settings)
     with only_one(home):
         require_free_port(settings)
+        host_id(home)
         start_logging("up", settings)
         code = asyncio.run(_run(settings, config_argument(config)))
     if code:
