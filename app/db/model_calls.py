@@ -6,12 +6,14 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import case, func, insert, select, update
+from sqlalchemy import case, func, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import ModelCall, Sandbox
+from app.db.types import UtcTime
 from app.domain.ids import SandboxId
 from app.domain.states import SANDBOX_LIVE
+from app.domain.supply import day_of
 
 AGENT, GUARDIAN = "agent", "guardian"
 """Who asks the model with a sandbox's money."""
@@ -71,7 +73,9 @@ async def record_reservation(
 async def record_settlement(
     session: AsyncSession, call_id: str, settlement: Settlement, now: datetime
 ) -> bool:
-    """Turn a reservation into what was spent. False when it had been settled before; then nothing changes."""
+    """Turn a reservation into what was spent, on the day of `now`. False when it had been settled before; then nothing
+    changes.
+    """
     call = (
         await session.execute(
             update(ModelCall)
@@ -92,11 +96,17 @@ async def record_settlement(
         return False
     # Sums of floats drift; a reservation never goes below nothing.
     rest = Sandbox.reserved_usd - call.reserved_usd
+    is_first_of_day = func.coalesce(Sandbox.last_spent_at, Sandbox.created_at) < day_of(now)
     await session.execute(
         update(Sandbox)
         .where(Sandbox.id == call.sandbox_id)
         .values(
             spent_usd=Sandbox.spent_usd + settlement.cost_usd,
+            spent_before_usd=case((is_first_of_day, Sandbox.spent_usd), else_=Sandbox.spent_before_usd),
+            # Another process's clock may be ahead: its day is not taken back.
+            last_spent_at=case(
+                (Sandbox.last_spent_at > now, Sandbox.last_spent_at), else_=literal(now, UtcTime())
+            ),
             reserved_usd=case((rest > 1e-9, rest), else_=0.0),
             updated_at=now,
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
+from sqlalchemy import ColumnElement, SQLColumnExpression, and_, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.dialect import insert_for
 from app.db.models import Lock, Process, Sandbox, Spec
 from app.domain.states import SANDBOX_LIVE, SPEC_LIVE, SpecState
 from app.domain.supervision import REACHABLE
-from app.domain.supply import FOR_A_SANDBOX, FOR_THE_DAY, Shortage, Spent, Taken, Waiting
+from app.domain.supply import FOR_A_SANDBOX, FOR_THE_DAY, Shortage, Spent, Taken, Waiting, day_of
 
 STALE = timedelta(minutes=5)
 """Whoever has not asked again for so long would not take a place that is free: it goes to the next. While no worker was
@@ -61,21 +61,24 @@ async def get_taken(session: AsyncSession, spec: Spec, now: datetime) -> Taken:
         .where(live)
         .group_by(Spec.repo_id)
     )
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    of_today = and_(Spec.repo_id == spec.repo_id, or_(Sandbox.created_at >= today, live))
+    spent_today = func.coalesce(Sandbox.last_spent_at, Sandbox.created_at) >= day_of(now)
+    of_today = case((spent_today, Sandbox.spent_usd - Sandbox.spent_before_usd), else_=0.0)
+    concerned = and_(Spec.repo_id == spec.repo_id, or_(spent_today, live, Sandbox.reserved_usd > 0))
     return Taken(
         sandboxes={row[0]: row[1] for row in counted},
-        spec=await _get_spent(session, Spec.id == spec.id),
-        day=await _get_spent(session, of_today),
+        spec=await _get_spent(session, Spec.id == spec.id, Sandbox.spent_usd),
+        day=await _get_spent(session, concerned, of_today),
     )
 
 
-async def _get_spent(session: AsyncSession, which: ColumnElement[bool]) -> Spent:
+async def _get_spent(
+    session: AsyncSession, which: ColumnElement[bool], settled: SQLColumnExpression[float]
+) -> Spent:
     """An ended sandbox has spent what it may still be charged for, too: calls of its agent that nobody has settled yet.
     A live one holds all that is left of its budget.
     """
     is_live = Sandbox.state.in_(SANDBOX_LIVE)
-    spent = case((is_live, Sandbox.spent_usd), else_=Sandbox.spent_usd + Sandbox.reserved_usd)
+    spent = case((is_live, settled), else_=settled + Sandbox.reserved_usd)
     left = Sandbox.budget_usd - Sandbox.spent_usd
     held = case((and_(is_live, left > 0), left), else_=0.0)
     statement = (

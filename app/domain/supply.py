@@ -56,6 +56,11 @@ class Waiting:
     shortage: Shortage | None = None
 
 
+def day_of(at: datetime) -> datetime:
+    """When the day (UTC) began, in which money that is spent at that time counts."""
+    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
 @dataclass(frozen=True)
 class Spent:
     """In USD. `held_usd`: what live sandboxes may still spend, which is nobody else's until they end."""

@@ -169,7 +169,7 @@ def _store(
     reported = [Reported(rows[box], one.kept, one.passed_seqs) for box, one in sifted.items()]
     fresh = record_reported(session, reported, now)
     heard = {box: _heard(fresh[box], one, before[box][0]) for box, one in sifted.items()}
-    _note_spending(session, rows, heard)
+    _note_spending(session, rows, heard, now)
     outcomes = {}
     for post in posts:
         box, row = post.sandbox.id, rows[post.sandbox.id]
@@ -185,12 +185,15 @@ def _store(
 
 
 def _note_spending(
-    session: PlainSession, rows: Mapping[str, Sandbox], heard: Mapping[SandboxId, Sequence[NewEvent]]
+    session: PlainSession,
+    rows: Mapping[str, Sandbox],
+    heard: Mapping[SandboxId, Sequence[NewEvent]],
+    now: datetime,
 ) -> None:
     """Only where the gateway can't count: of sandboxes that can't reach it."""
     spent: dict[str, float] = {box: usd for box, events in heard.items() if (usd := reported_usd(events))}
     for box in find_relayed(session, spent):
-        note_reported_spending(rows[box], spent[box])
+        note_reported_spending(rows[box], spent[box], now)
 
 
 def _heard(fresh: Sequence[NewEvent], sifted: Sifted, known_seq: int) -> list[NewEvent]:

@@ -14,6 +14,7 @@ from app.db.event_texts import compress
 from app.db.events import NewEvent
 from app.db.models import Sandbox
 from app.domain.event_fields import shorten
+from app.domain.supply import day_of
 from sandbox_payload.wire import Event, EventBatch, EventType
 
 _MAX_DEPTH = 50
@@ -130,12 +131,17 @@ def reported_usd(events: Sequence[NewEvent]) -> float:
     return max((one for one in found if isinstance(one, int | float) and one > 0), default=0.0)
 
 
-def note_reported_spending(sandbox: Sandbox, usd: float) -> None:
+def note_reported_spending(sandbox: Sandbox, usd: float, now: datetime) -> None:
     """Of an agent that asks the model past the gateway. Sums of sums: said again, or counted by the gateway as well, it
-    is counted once.
+    is counted once, on the day on which we hear of it.
     """
     believed = min(usd, _MOST_OF_BUDGET * sandbox.budget_usd)
-    sandbox.spent_usd = max(sandbox.spent_usd, believed)
+    if believed <= sandbox.spent_usd:
+        return
+    if (sandbox.last_spent_at or sandbox.created_at) < day_of(now):
+        sandbox.spent_before_usd = sandbox.spent_usd
+    sandbox.last_spent_at = max(sandbox.last_spent_at or now, now)
+    sandbox.spent_usd = believed
 
 
 def _running(heartbeat: dict[str, Any]) -> str | None:

@@ -163,7 +163,7 @@ async def _make_current(parts: Parts, upload: _Upload) -> int | None:
             _note_manifest(row, upload.manifest)
             if await session.run_sync(find_relayed, [row.id]):
                 # With the round, which may be the last thing that is taken in of it.
-                note_reported_spending(row, upload.manifest.cost_usd)
+                note_reported_spending(row, upload.manifest.cost_usd, now)
         row.updated_at = now
         if upload.name in _WEIGHTY:
             version = await record_fact(session, upload.sandbox.spec_id, now)

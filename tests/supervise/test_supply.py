@@ -12,6 +12,7 @@ from sqlalchemy import update
 from app.db.model_calls import Settlement, record_reservation, record_settlement
 from app.db.models import Spec
 from app.db.processes import record_beat
+from app.db.sandboxes import set_sandbox
 from app.domain.errors import Denied, RetryAt
 from app.domain.ids import SandboxId
 from app.domain.ports import SandboxOrder, SandboxSight
@@ -212,6 +213,29 @@ async def test_days_money_is_spent_then_work_waits_for_midnight_in_its_order(ben
     ]
     assert "Waits for" not in bench.status(second)
     assert "set aside" in bench.status(third)
+
+
+@pytest.mark.parametrize("today", [1.0, 9.5])
+async def test_sandbox_of_yesterday_spends_after_midnight_then_only_that_counts_for_today(
+    bench: Bench, today: float
+) -> None:
+    await at_noon(bench)
+    supply(bench, day_budget_usd=10.0)
+    first = await start(bench)
+    async with bench.db.write() as session:
+        await set_sandbox(session, bench.sandboxes.newest.sandbox_id, bench.clock(), budget_usd=20.0)
+    await spend(bench, 6.0)
+    bench.clock.add(11.99 * 3600)
+    await spend(bench, 2.0)
+    bench.clock.add(600)
+    await spend(bench, today / 2)
+    bench.clock.add(-300)  # another process, whose clock is behind
+    await spend(bench, today / 2)
+    bench.clock.add(300)
+    await give_up(bench, first)
+    second = await label_another(bench)
+    assert [box.budget_usd for box in await bench.boxes()][1:] == ([9.0] if today < 9 else [])
+    assert ("the next day (UTC)" in bench.status(second)) is (today > 9)
 
 
 async def test_call_to_the_model_is_unsettled_when_its_sandbox_ends_then_it_counts_as_spent(

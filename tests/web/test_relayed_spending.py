@@ -1,5 +1,7 @@
 """What an agent behind a relay says that it has spent counts, where no gateway can count it."""
 
+from datetime import timedelta
+
 import pytest
 
 from app.db.model_calls import Settlement, record_reservation, record_settlement
@@ -8,6 +10,7 @@ from app.db.relay import record_relay
 from app.db.supply import get_taken
 from app.domain.states import SandboxState
 from app.domain.supply import Spent
+from app.web.event_intake import note_reported_spending
 from app.web.ports import Limits
 from tests.web.conftest import OPERATOR, T0, add_sandbox, bearer, create_tables, event, get_row
 from tests.web.test_sandbox_artifacts import manifest, put
@@ -93,3 +96,17 @@ async def test_spending_was_reported_then_the_budgets_of_spec_and_day_have_less_
         spec = await session.get_one(Spec, row.spec_id)
         taken = await get_taken(session, spec, T0)
     assert taken.spec == taken.day == Spent(4.0)
+
+
+async def test_sums_are_reported_before_and_after_midnight_then_each_day_has_what_was_new_on_it(world):
+    sandbox = await relayed(world, budget_usd=50.0, state=SandboxState.RUNNING)
+    row = await get_row(world, Sandbox, sandbox[0])
+    async with world.database.write() as session:
+        box = await session.get_one(Sandbox, row.id)
+        for hours, usd in ((0, 4.0), (24, 4.0), (24, 7.0), (25, 9.0)):
+            note_reported_spending(box, usd, T0 + timedelta(hours=hours))
+        box.state, box.ended_at = SandboxState.COMPLETED, T0
+    async with world.database.read() as session:
+        spec = await session.get_one(Spec, row.spec_id)
+        days = [(await get_taken(session, spec, T0 + timedelta(days=one))).day for one in (1, 2)]
+    assert days == [Spent(5.0), Spent(0.0)]

@@ -41,6 +41,10 @@ class Sandbox(Base):
     budget_usd: Mapped[float]
     spent_usd: Mapped[float] = mapped_column(default=0.0)
     reserved_usd: Mapped[float] = mapped_column(default=0.0)
+    last_spent_at: Mapped[datetime | None]
+    """When what it has spent grew last; None: nothing known of it is younger than the row itself."""
+    spent_before_usd: Mapped[float] = mapped_column(default=0.0, server_default="0")
+    """How much of what it has spent was spent before the day (UTC) of `last_spent_at`."""
     model_key_of: Mapped[str | None] = mapped_column(String(16))
     """Whose key its model calls use: user, installation or operator. None before the first call."""
     model_key_trouble: Mapped[str | None] = mapped_column(Text)
