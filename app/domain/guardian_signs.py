@@ -51,6 +51,16 @@ _WEAKENED = re.compile(
     r"|\bmarkTest(?:Skipped|Incomplete)\(|\bXCTSkip\b|\bGTEST_SKIP\(|@(?:module)?tag :skip\b"
     r"|\bassert True\s*(?:#.*)?$|\bexpect\(true\)\.(?:toBe\(true\)|toBeTruthy\(\))|\bassertTrue\((?:true|True)\)"
 )
+_SKIPS_ITSELF = re.compile(
+    r"\bpytest\.(?:skip|xfail)\(|\bself\.skipTest\(|\bt\.Skip(?:f|Now)?\(|\bmarkTest(?:Skipped|Incomplete)\("
+    r"|\bXCTSkip\b|\bGTEST_SKIP\(|^\s*skip\b"
+)
+"""A test that leaves itself out while it runs: under a condition (a tool that is missing, a platform) it is in force."""
+_CONDITION = re.compile(
+    r"(?:\} ?)?(?:el(?:se )?)?if\b(?!\s*\(?\s*(?:[Tt]rue|1)\s*\)?\s*[:{])|(?:\} ?)?else\b|unless\b|guard\b"
+    r"|except \(?(?:ImportError|ModuleNotFoundError)\b"
+)
+_CONDITION_BEHIND = re.compile(r"[\"')] (?:if|unless) \S")
 _HEADS = {
     suffix: re.compile(pattern)
     for suffixes, pattern in (
@@ -176,8 +186,9 @@ def parse_edit(data: Mapping[str, Any]) -> Edit | None:
     if not isinstance(path, str) or not path:
         return None
     path = path[:MAX_PATH]
-    removed, added = _lines(diff if isinstance(diff, str) else "")
-    before, after = (_weak(lines) if is_test(path) else [] for lines in (removed, added))
+    diff = diff if isinstance(diff, str) else ""
+    removed, added = _lines(diff)
+    before, after = (_weak(diff, sign) if is_test(path) else [] for sign in "-+")
     # Of a change that is too large to be shown whole, each line that is not shown may take the place of a test.
     unseen = _unseen(data.get("lines_added"), len(added))
     return Edit(
@@ -192,8 +203,28 @@ def parse_edit(data: Mapping[str, Any]) -> Edit | None:
     )
 
 
-def _weak(lines: list[str]) -> list[str]:
-    return [line for line in lines if _WEAKENED.search(line)]
+def _weak(diff: str, sign: str) -> list[str]:
+    """The removed or the added lines that take tests out of force."""
+    found: list[str] = []
+    above: list[tuple[int, bool]] = []
+    """The lines below which a line stands, by how far they are indented: whether each is a condition."""
+    for line in _body(diff):
+        if line.startswith("@@"):
+            above.clear()
+        text = line[1 : MAX_TEXT + 1]
+        bare = text.lstrip()
+        if not bare or not line.startswith((sign, " ")):
+            continue
+        indent = len(text) - len(bare)
+        while above and above[-1][0] >= indent:
+            above.pop()
+        under = _CONDITION.match(bare) is not None
+        if line.startswith(sign) and _WEAKENED.search(text):
+            under_one = under or (bool(above) and above[-1][1]) or _CONDITION_BEHIND.search(text) is not None
+            if not (under_one and _SKIPS_ITSELF.search(text)):
+                found.append(text)
+        above.append((indent, under))
+    return found
 
 
 def _unseen(told: object, shown: int) -> int:

@@ -52,6 +52,12 @@ def edited(path: str, *, removed: str = "", added: str = "", change: str = "modi
     return "agent.file_edited", {"file_path": path, "change": change, "full_diff": diff}
 
 
+def within(path: str, above: str, added: str) -> Told:
+    """A line below one that stood there."""
+    diff = f"--- a/{path}\n+++ b/{path}\n@@ -1 +1,2 @@\n {above}\n+{added}\n"
+    return "agent.file_edited", {"file_path": path, "change": "modified", "full_diff": diff}
+
+
 def deleted(path: str, content: str = "def test_it(): ...") -> Told:
     return edited(path, removed=content, change="deleted")
 
@@ -253,6 +259,17 @@ def test_files_that_are_well_within_the_task_then_nothing_is_found(job: Job, pat
         [edited("tests/test_a.py", added="@pytest.mark.skip(reason='later')")],
         [edited("tests/test_a.py", added="@pytest.mark.xfail")],
         [edited("tests/test_a.py", added="    self.skipTest('no')")],
+        [edited("tests/test_a.py", added="    if True:\n        pytest.skip('no')")],
+        [edited("tests/test_a.py", added="    except Exception:\n        pytest.skip('no')")],
+        [edited("tests/test_a.py", added="    if f():\n        g()\n    pytest.skip('no')")],
+        [within("tests/test_a.py", "def test_it():", "    pytest.skip('no')")],
+        [
+            edited(
+                "tests/test_a.py",
+                removed="    if f():\n        pytest.skip('no')",
+                added="    pytest.skip('no')",
+            )
+        ],
         [edited("tests/test_a.py", removed="assert f() == 3", added="    assert True")],
         [edited("a.spec.js", added="it.only('works', () => {")],
         [edited("a.spec.js", added="  describe.skip('all', () => {")],
@@ -399,13 +416,19 @@ def test_tests_go_while_a_reminder_of_something_else_is_on_its_way_then_found_af
         [edited("tests/test_a.py", removed=SKIPPED), created("tests/unit/test_b.py", SKIPPED)],
         [created("tests/unit/test_a.py", SKIPPED), deleted("tests/test_a.py", SKIPPED)],
         [edited("tests/test_a.py", added="    skipped = 1\n    pytest.fail('no')\n    model.fit(x)")],
+        [edited("tests/test_a.py", added="    if not which('bwrap'):\n        # bwrap only\n        pytest.skip('none')")],
+        [within("tests/test_a.py", "    if os.name == 'nt':", "        self.skipTest('no')")],
+        [edited("tests/test_a.py", added="    try:\n        import x\n    except ImportError:\n        pytest.skip('no')")],
+        [edited("a_test.go", added="\tif testing.Short() {\n\t\tt.Log(1)\n\t\tt.Skip()\n\t}")],
+        [edited("spec/a_spec.rb", added='    skip "later" if windows?')],
         [edited("docs/testing.md", added="@pytest.mark.skip")],
         [edited("src/a.py", added="assert True")],
         [edited("tests/test_a.py", added="def test_more():\n    assert f(3) == 9")],
     ],
     ids=[
         "moved", "moved, told the other way round", "its own", "no tests", "on one platform", "in force again",
-        "for another reason", "moved as it is", "its file moved", "words like it", "in words", "no test's", "a new one",
+        "for another reason", "moved as it is", "its file moved", "words like it", "under a condition",
+        "under one that stood there", "where a module is missing", "in short runs", "behind it", "in words", "no test's", "a new one",
     ],
 )  # fmt: skip
 def test_tests_that_are_moved_or_mended_then_nothing_is_found(told: list[Told]) -> None:
@@ -562,6 +585,7 @@ def test_endless_texts_then_quick_and_little_is_kept() -> None:
         "expect(true" * 2_000,
         "-" * 20_000,
         "@@\n" * 6_000,
+        "".join(f"{' ' * depth}if\n" for depth in range(200)) * 2 + "t.Skip()\n" * 3_000,
         "test_" * 4_000,
     ]
     began = time.perf_counter()
