@@ -4,10 +4,12 @@ those that can't reach the app, the files of those that have ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from sandbox_payload.wire.left import MANIFEST_FILE, TRANSCRIPT_FILE, WORK_FILE
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,17 @@ class Left:
     manifest: Path | None = None
     spool: tuple[Path, ...] = ()
     """Its newest events, as `wire.left` names the files, the oldest first."""
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Path], newest: str | None, spool: Iterable[Path]) -> Left:
+        """From what was saved of `wire.left.LEFT_FILES`, by name. `newest`: which of them is the newest work."""
+        return cls(
+            checkpoint=saved.get(newest or ""),
+            transcript=saved.get(TRANSCRIPT_FILE),
+            result=saved.get(WORK_FILE),
+            manifest=saved.get(MANIFEST_FILE),
+            spool=tuple(spool),
+        )
 
 
 @runtime_checkable

@@ -24,9 +24,7 @@ from sandbox_payload.wire import MAX_ARTIFACT_BYTES
 from sandbox_payload.wire.left import (
     KEPT_FILE,
     LEFT_FILES,
-    MANIFEST_FILE,
     MAX_SPOOL_FILE_BYTES,
-    TRANSCRIPT_FILE,
     WORK_FILE,
 )
 
@@ -105,11 +103,5 @@ async def _read(client: DaytonaClient, files: DaytonaFiles, machine: Any, direct
             raise RetryAt(f"{got} bytes of {size}", client.clock() + BUSY)
         if there:
             saved[file] = target
-    bundles = [saved[file] for file in saved if file in {WORK_FILE, KEPT_FILE}]
-    return Left(
-        checkpoint=bundles[0] if bundles else None,
-        transcript=saved.get(TRANSCRIPT_FILE),
-        result=saved.get(WORK_FILE),
-        manifest=saved.get(MANIFEST_FILE),
-        spool=tuple(path for file, path in saved.items() if file not in LEFT_FILES),
-    )
+    newest = next((file for file in saved if file in {WORK_FILE, KEPT_FILE}), None)  # they are listed so
+    return Left.of(saved, newest, (path for file, path in saved.items() if file not in LEFT_FILES))

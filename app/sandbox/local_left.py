@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from app.domain.remote import Left
@@ -16,12 +15,10 @@ from sandbox_payload.wire import MAX_ARTIFACT_BYTES
 from sandbox_payload.wire.left import (
     KEPT_FILE,
     LEFT_FILES,
-    MANIFEST_FILE,
     MAX_SPOOL_FILE_BYTES,
     SPOOL_DIR,
     SPOOL_FILE,
     SPOOL_FILES,
-    TRANSCRIPT_FILE,
     WORK_FILE,
 )
 
@@ -35,56 +32,51 @@ def copy_left(state: Path, directory: Path) -> Left:
     saved: dict[str, Path] = {}
     ages: dict[str, float] = {}
     spool: list[Path] = []
-    with _opened(state, None) as folder:
-        for file in LEFT_FILES if folder is not None else ():
+    with ExitStack() as opened:
+        folder = _open_directory(opened, state)
+        if folder is None:
+            return Left()
+        for file in LEFT_FILES:
             changed_at = _copy(folder, file, directory / file, MAX_ARTIFACT_BYTES)
             if changed_at is not None:
                 saved[file], ages[file] = directory / file, changed_at
-        with _opened(SPOOL_DIR, folder) as events:
-            names = _newest_names(events)
+        events = _open_below(opened, folder, SPOOL_DIR)
+        if events is not None:
             spool += (
                 directory / file
-                for file in names
+                for file in _newest_names(events)
                 if _copy(events, file, directory / file, MAX_SPOOL_FILE_BYTES) is not None
             )
-    bundles = sorted({WORK_FILE, KEPT_FILE} & saved.keys(), key=lambda file: ages[file])
-    return Left(
-        checkpoint=saved[bundles[-1]] if bundles else None,
-        transcript=saved.get(TRANSCRIPT_FILE),
-        result=saved.get(WORK_FILE),
-        manifest=saved.get(MANIFEST_FILE),
-        spool=tuple(spool),
-    )
+    bundles = {WORK_FILE, KEPT_FILE} & saved.keys()
+    return Left.of(saved, max(bundles, key=lambda file: ages[file], default=None), spool)
 
 
-@contextmanager
-def _opened(place: Path | str, within: int | None) -> Iterator[int | None]:
-    """A descriptor of the directory; None when there is none, or a link in its place."""
-    try:
-        found = (
-            None
-            if isinstance(place, str) and within is None
-            else os.open(place, _READ | os.O_DIRECTORY, dir_fd=within)
-        )
-    except OSError:
-        found = None
-    try:
-        yield found
-    finally:
-        if found is not None:
-            os.close(found)
+def _open_directory(opened: ExitStack, path: Path) -> int | None:
+    """A descriptor until the stack is closed; None when there is none, or a link in its place."""
+    with suppress(OSError):
+        found = os.open(path, _READ | os.O_DIRECTORY)
+        opened.callback(os.close, found)
+        return found
+    return None
 
 
-def _newest_names(events: int | None) -> list[str]:
+def _open_below(opened: ExitStack, folder: int, name: str) -> int | None:
+    """The same of one in an open directory."""
+    with suppress(OSError):
+        found = os.open(name, _READ | os.O_DIRECTORY, dir_fd=folder)
+        opened.callback(os.close, found)
+        return found
+    return None
+
+
+def _newest_names(events: int) -> list[str]:
     """Of the files of events, the oldest first."""
-    if events is None:
-        return []
     with os.scandir(events) as entries:
         names = (entry.name for entry in entries if SPOOL_FILE.fullmatch(entry.name))
         return sorted(names)[-SPOOL_FILES:]
 
 
-def _copy(folder: int | None, name: str, target: Path, limit: int) -> float | None:
+def _copy(folder: int, name: str, target: Path, limit: int) -> float | None:
     """When the file was changed last; None when it is none of ours: then there is no copy."""
     try:
         descriptor = os.open(name, _READ, dir_fd=folder)
