@@ -92,7 +92,8 @@ TELLING_MORE = frozenset({StepName.COLLECT, StepName.PUBLISH})
 """Steps whose end tells people more than what could be told right before them."""
 
 LOOKING = frozenset({StepName.WATCH, StepName.REVIEW, StepName.PAUSE})
-"""Steps about sandboxes that are there: once one has ended, nothing that the provider refused is waited for."""
+"""Steps about sandboxes that are there: once one has ended, nothing is waited for that kept it from ending."""
+WAITED_FOR_BY_LOOKING = frozenset({Shortage.KEY, Shortage.HAND_IN, Shortage.APP})
 
 STEP_LIMIT_S = 55
 MAX_STEPS_A_CALL = 25
@@ -184,7 +185,7 @@ class Engine:
                 with writing(Urgency.FINAL if name in FINAL_STEPS else Urgency.WORK):
                     due_at = await STEPS[name](step)
                 crashpoint(f"{name}.after")
-                if name in LOOKING and step.spec.queue_reason in {Shortage.KEY, Shortage.HAND_IN}:
+                if name in LOOKING and step.spec.queue_reason in WAITED_FOR_BY_LOOKING:
                     async with step.saving() as session:
                         await note_wait(session, step, None)
                 log.info(

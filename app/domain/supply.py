@@ -25,6 +25,8 @@ class Shortage(StrEnum):
     """The provider refuses the operator's key."""
     HAND_IN = "hand_in"
     """The provider has no room to start a sandbox once more that stands still."""
+    APP = "app"
+    """The web process is away, which takes in what an ended sandbox had ready."""
     SPEC_BUDGET = "spec_budget"
     SPEC_BUDGET_HELD = "spec_budget_held"
     """Agents at work may still spend it: what they leave is free when they end."""
@@ -158,6 +160,7 @@ _WAITS = {
         "itself once the key is mended"
     ),
     Shortage.HAND_IN: "room at the sandbox provider to start a sandbox once more, for what its agent had ready when it was stopped",
+    Shortage.APP: "the operator's web process, which can't be reached and is to take in what its agent had ready when it ended",
     Shortage.SPEC_BUDGET: "more budget: what this issue may cost is used up (the operator can raise SPEC_BUDGET_USD)",
     Shortage.SPEC_BUDGET_HELD: "another agent of this issue to end: the rest of what the issue may cost is set aside for it",
     Shortage.DAY_BUDGET: (

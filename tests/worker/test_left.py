@@ -340,6 +340,62 @@ async def test_events_were_on_their_way_when_it_was_stopped_then_they_come_befor
     assert (await bench.spec()).state is SpecState.IN_REVIEW
 
 
+async def test_one_that_waited_for_words_ends_by_itself_then_the_events_that_had_not_arrived_are_fetched(
+    bench: Bench, kept: Kept
+) -> None:
+    await start(bench)
+    sandbox_id = bench.sandboxes.newest.sandbox_id
+    await bench.hand_in()
+    await bench.rest()
+    leave_spool(bench, kept, spool_line(bench, 1) + spool_line(bench, 2))
+    bench.sandboxes.end(bench.sandboxes.newest.name, 0)
+    await bench.pass_time(30)
+    assert await events_of(bench, sandbox_id) == [(1, "number 1"), (2, "number 2")]
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    assert bench.sandboxes.sights == {}
+
+
+@pytest.mark.parametrize("how", ["watched", "cancelled", "in review"])
+async def test_app_is_away_when_a_sandbox_has_ended_then_that_is_told_and_nothing_is_lost_when_it_is_back(
+    bench: Bench, kept: Kept, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.flow.on_behalf.AWAY_LIMIT_S", 0.0)
+    number = await start(bench)
+    if how == "in review":
+        await bench.hand_in()
+        await bench.rest()
+        leave_round(bench, kept, 2)
+    else:
+        leave_work(bench, kept)
+    kept.away = 1_000_000
+    stand_still(bench)
+    if how == "cancelled":
+        bench.unlabel(number)
+    await bench.rest()
+    await bench.pass_time(1_800, 60)
+    assert "web process, which can't be reached" in bench.status(number)
+    assert len(bench.sandboxes.sights) == 1, "it is kept"
+    kept.away = 0
+    await bench.pass_time(90, 15)
+    assert text_on_branch(bench) == ("round 2\n" if how == "in review" else "half\n")
+    assert "web process" not in bench.status(number)
+
+
+async def test_app_is_away_for_hours_then_what_was_left_is_given_up_and_told(
+    bench: Bench, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.flow.on_behalf.AWAY_LIMIT_S", 0.0)
+    number = await start(bench)
+    leave_work(bench, kept)
+    kept.away = 1_000_000
+    stand_still(bench)
+    bench.unlabel(number)
+    await bench.pass_time(LEFT_LIMIT.total_seconds() + 900, 300)
+    assert (await bench.spec()).state is SpecState.CANCELLED
+    assert "the operator's web process did not answer" in bench.status(number)
+    assert bench.sandboxes.sights == {}
+
+
 async def test_its_events_are_a_strangers_then_what_is_none_is_skipped_and_the_rest_and_its_work_count(
     bench: Bench, kept: Kept
 ) -> None:

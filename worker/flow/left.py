@@ -21,13 +21,13 @@ from app.db.locks import get_wait_start
 from app.db.models import Sandbox
 from app.db.sandboxes import find_artifact
 from app.domain.errors import Denied, RetryAt, Unexpected
-from app.domain.notices import LEFT_GIVEN_UP
+from app.domain.notices import LEFT_BY_APP, LEFT_BY_PROVIDER, LEFT_GIVEN_UP
 from app.domain.remote import KeepsFiles, Left
 from app.domain.supply import Shortage
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName, Manifest
 from worker.flow.left_events import hand_in_events
-from worker.flow.on_behalf import OnBehalf
+from worker.flow.on_behalf import AppAway, OnBehalf
 from worker.operations import forget_done, run_operation
 from worker.parts import Door, Parts
 from worker.pauses import Waits
@@ -37,7 +37,7 @@ log = structlog.get_logger("worker.left")
 
 PATIENCE_S = 10.0
 LEFT_LIMIT = timedelta(hours=2)
-"""How long a provider is waited for that does not start it. Daytona deletes what has stood still for as long."""
+"""How long an app that is away is waited for, or a provider that does not start it. Daytona deletes what has stood still for as long."""
 FORGOTTEN_S = 86_400.0
 
 
@@ -45,8 +45,8 @@ async def is_handed_in(step: Step, sandbox: Sandbox) -> bool:
     """Whether all that the ended sandbox had ready is with the app by now, as far as it can be had: then nothing speaks
     against removing it. False while that goes on beside the step: ask again. Whoever asks reads the rows afresh.
 
-    Raises Waits while the provider is away or has no room to start the sandbox. After LEFT_LIMIT of that it is given up,
-    and told.
+    Raises Waits while the app is away, or the provider is or has no room to start the sandbox. After LEFT_LIMIT of that
+    it is given up, and told.
     """
     provider, door, parts = step.parts.sandboxes, step.parts.door, step.parts
     if door is None or not isinstance(provider, KeepsFiles):
@@ -67,9 +67,11 @@ async def is_handed_in(step: Step, sandbox: Sandbox) -> bool:
         async with parts.db.write() as session:
             since_at = await get_wait_start(session, waiting, step.now())
         if step.now() - since_at < LEFT_LIMIT:
-            raise Waits(Shortage.HAND_IN, str(later), later.at) from later
+            shortage = Shortage.APP if isinstance(later, AppAway) else Shortage.HAND_IN
+            raise Waits(shortage, str(later), later.at) from later
         log.warning("left.given_up", sandbox_id=sandbox.id, since=since_at.isoformat())
-        await step.add_note(LEFT_GIVEN_UP.format(hours=f"{LEFT_LIMIT.total_seconds() / 3600:g}"))
+        why = LEFT_BY_APP if isinstance(later, AppAway) else LEFT_BY_PROVIDER
+        await step.add_note(LEFT_GIVEN_UP.format(hours=f"{LEFT_LIMIT.total_seconds() / 3600:g}", why=why))
         return True
     for done in (name, waiting):
         await forget_done(parts, done)

@@ -5,28 +5,36 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import structlog
 
 from app.db.models import Sandbox
+from app.domain.errors import RetryAt
 from sandbox_payload.wire.relay import RelayedCall
 from worker.flow.order import sandbox_token
 from worker.parts import Door, Parts
 
 log = structlog.get_logger("worker.on_behalf")
 
-AWAY_LIMIT_S = 600.0
-"""How long an app that can't be reached is asked again."""
+AWAY_LIMIT_S = 8.0
+"""How long an app that can't be reached is asked again at once: it may be starting."""
 AWAY_S = 2.0
+AWAY_PAUSE = timedelta(seconds=20)
+
+
+class AppAway(RetryAt):
+    """The app can't be reached, or asks to wait. Nothing that was to be handed in may be given up for that."""
 
 
 class OnBehalf:
-    """For one sandbox. An app that is away, or asks to wait, is asked again until AWAY_LIMIT_S after this was made."""
+    """For one sandbox. Raises AppAway from AWAY_LIMIT_S after this was made."""
 
     def __init__(self, parts: Parts, door: Door, sandbox: Sandbox) -> None:
         self._door = door
+        self._clock = parts.clock
         self._sandbox_id = sandbox.id
         self._token = sandbox_token(parts.token_key, sandbox.id)
         self._until = time.monotonic() + AWAY_LIMIT_S
@@ -52,8 +60,10 @@ class OnBehalf:
             if 200 <= status < 300:
                 log.info("left.handed_in", **told)
                 return True
-            passing = status in {408, 425, 429} or status >= 500
-            if not passing or time.monotonic() > self._until:
+            if status not in {408, 425, 429} and status < 500:
                 log.warning("left.not_taken", **told, status=status, detail=detail)
                 return False
+            if time.monotonic() > self._until:
+                log.warning("left.app_away", **told, status=status, detail=detail)
+                raise AppAway(f"the app did not take it ({status})", self._clock() + AWAY_PAUSE)
             await asyncio.sleep(AWAY_S)

@@ -70,7 +70,7 @@ async def look_after(step: Step, sandbox: Sandbox) -> bool:
             return True
         if now - sandbox.stop_asked_at < timedelta(seconds=STOP_GRACE_S + 20):
             return True
-    if sight.exit_code != 0 and sandbox.state in SANDBOX_LIVE:
+    if sandbox.state in SANDBOX_LIVE:  # also of one that went by itself, while the app was away
         if not await is_handed_in(step, sandbox):
             return True
         if await handed_in_meanwhile(step, sandbox):
