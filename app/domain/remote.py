@@ -82,9 +82,13 @@ class Left:
     manifest: Path | None = None
     spool: tuple[Path, ...] = ()
     """Its newest events, as `wire.left` names the files, the oldest first."""
+    relayed: bool = False
+    """It was made to ask the model past the gateway: what it has spent is what its events say."""
 
     @classmethod
-    def of(cls, saved: Mapping[str, Path], newest: str | None, spool: Iterable[Path]) -> Left:
+    def of(
+        cls, saved: Mapping[str, Path], newest: str | None, spool: Iterable[Path], *, relayed: bool
+    ) -> Left:
         """From what was saved of `wire.left.LEFT_FILES`, by name. `newest`: which of them is the newest work."""
         return cls(
             checkpoint=saved.get(newest or ""),
@@ -92,6 +96,7 @@ class Left:
             result=saved.get(WORK_FILE),
             manifest=saved.get(MANIFEST_FILE),
             spool=tuple(spool),
+            relayed=relayed,
         )
 
 

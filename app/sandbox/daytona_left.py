@@ -17,6 +17,7 @@ from app.domain.remote import Left
 from app.sandbox import daytona_inside as inside
 from app.sandbox.daytona_client import CALL_S, DaytonaClient
 from app.sandbox.daytona_errors import BUSY
+from app.sandbox.daytona_link import is_made_for_relay
 from app.sandbox.daytona_making import DaytonaPace
 from app.sandbox.daytona_relay import DaytonaFiles
 from app.sandbox.daytona_states import STARTABLE, Stage, stage_of, state_text
@@ -104,4 +105,5 @@ async def _read(client: DaytonaClient, files: DaytonaFiles, machine: Any, direct
         if there:
             saved[file] = target
     newest = next((file for file in saved if file in {WORK_FILE, KEPT_FILE}), None)  # they are listed so
-    return Left.of(saved, newest, (path for file, path in saved.items() if file not in LEFT_FILES))
+    spool = (path for file, path in saved.items() if file not in LEFT_FILES)
+    return Left.of(saved, newest, spool, relayed=is_made_for_relay(machine))

@@ -48,7 +48,7 @@ def copy_left(state: Path, directory: Path) -> Left:
                 if _copy(events, file, directory / file, MAX_SPOOL_FILE_BYTES) is not None
             )
     bundles = {WORK_FILE, KEPT_FILE} & saved.keys()
-    return Left.of(saved, max(bundles, key=lambda file: ages[file], default=None), spool)
+    return Left.of(saved, max(bundles, key=lambda file: ages[file], default=None), spool, relayed=False)
 
 
 def _open_directory(opened: ExitStack, path: Path) -> int | None:

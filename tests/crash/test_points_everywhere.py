@@ -19,6 +19,7 @@ EXCUSED = {
     "worker/review_batch.py:perform_review_effect": "called between the two points of its kind",
     "worker/review_batch.py:_split": "between the two points of its effect; done again, it finds nothing to split",
     "worker/flow/left.py:is_handed_in": "since when it waits; until that is noted, the next look notes it",
+    "worker/flow/left.py:_hand_in": "between the two points of the operation, which is done again as a whole",
     "worker/flow/order.py:_saved_session": "repeated by whoever makes the same sandbox next",
     "worker/intake/take_in.py:take_in": "a claim, which lapses; the points of settling follow",
     "worker/intake/take_in.py:_defer": "after a failure; until it is noted, the claim lapses",

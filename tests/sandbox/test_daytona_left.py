@@ -68,6 +68,7 @@ async def test_stopped_while_nobody_looked_then_its_files_are_brought_and_nothin
         "checkpoint": "kept.bundle", "transcript": "transcript.tar.gz", "result": "work.bundle",
         "manifest": "manifest.json",
     }  # fmt: skip
+    assert left.relayed is (link == "relay")
     assert left.checkpoint is not None
     assert left.checkpoint.read_text() == "kept.bundle as it was left\n" * 1000
     assert await provider.fetch_file(NAME, "starts", 100) == b"started\n", "the agent was started once"

@@ -15,6 +15,7 @@ import pytest
 
 from app.db.events import EventFilter, list_events, record_events
 from app.db.models import Sandbox
+from app.db.relay import find_relayed
 from app.db.sandboxes import set_sandbox
 from app.db.specs import record_fact
 from app.domain.errors import RetryAt
@@ -258,6 +259,35 @@ async def test_sandbox_was_over_before_any_worker_saw_it_run_then_its_round_coun
     assert (await bench.spec()).state is SpecState.IN_REVIEW
     assert text_on_branch(bench) == "round 1\n"
     assert len(bench.sandboxes.orders) == 1
+
+
+@pytest.mark.parametrize("relayed", [True, False])
+async def test_one_behind_a_relay_was_over_before_that_was_noted_then_it_is_noted_before_its_events_are_handed_in(
+    bench: Bench, kept: Kept, *, relayed: bool
+) -> None:
+    create, known = bench.sandboxes.ensure_created, []
+    take_events = kept.take_events
+
+    async def over_at_once(order: SandboxOrder) -> SandboxSight:
+        await create(order)
+        if kept.left.manifest is None:
+            leave_round(bench, kept)
+            leave_spool(bench, kept, spool_line(bench, 1))
+            kept.left = replace(kept.left, relayed=relayed)
+        stand_still(bench)
+        return bench.sandboxes.sights[order.name]
+
+    async def look(sandbox_id: str, data: bytes) -> EventsReceipt:
+        async with bench.db.read() as session:
+            known.append(await session.run_sync(find_relayed, [sandbox_id]) == {sandbox_id})
+        return await take_events(sandbox_id, data)
+
+    bench.sandboxes.ensure_created = over_at_once  # type: ignore[method-assign]
+    kept.take_events = look  # type: ignore[method-assign]
+    bench.label(bench.open_issue())
+    await bench.rest()
+    await bench.pass_time(30)
+    assert known == [relayed]
 
 
 @pytest.mark.parametrize("how", ["watched", "paused", "cancelled", "in review"])

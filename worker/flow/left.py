@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from app.db.locks import get_wait_start
 from app.db.models import Sandbox
+from app.db.relay import record_relay
 from app.db.sandboxes import find_artifact
 from app.domain.errors import Denied, RetryAt, Unexpected
 from app.domain.notices import LEFT_BY_APP, LEFT_BY_PROVIDER, LEFT_GIVEN_UP
@@ -83,6 +84,10 @@ async def _hand_in(parts: Parts, provider: KeepsFiles, door: Door, sandbox: Sand
     await asyncio.to_thread(_clear, directory.parent)
     try:
         left = await provider.save_left(sandbox.provider_name, directory)
+        if left.relayed:
+            # The worker that started it may have died before it noted that: its spending would count nowhere.
+            async with parts.db.write() as session:
+                await record_relay(session, sandbox.id, parts.clock())
         app = OnBehalf(parts, door, sandbox)
         await hand_in_events(app, left.spool, sandbox.last_seq)
         for name, path in await asyncio.to_thread(choose_left, left, sandbox):
