@@ -385,6 +385,20 @@ async def test_one_that_waited_for_words_ends_by_itself_then_the_events_that_had
     assert bench.sandboxes.sights == {}
 
 
+async def test_one_that_waited_for_words_ends_by_itself_and_all_had_arrived_then_the_app_is_not_asked(
+    bench: Bench, kept: Kept
+) -> None:
+    await start(bench)
+    await bench.hand_in()
+    await bench.rest()
+    leave_round(bench, kept, 1)
+    bench.sandboxes.end(bench.sandboxes.newest.name, 0)
+    await bench.pass_time(30)
+    assert kept.asked == 1
+    assert kept.calls == []
+    assert bench.sandboxes.sights == {}
+
+
 @pytest.mark.parametrize("how", ["watched", "cancelled", "in review"])
 async def test_app_is_away_when_a_sandbox_has_ended_then_that_is_told_and_nothing_is_lost_when_it_is_back(
     bench: Bench, kept: Kept, how: str, monkeypatch: pytest.MonkeyPatch

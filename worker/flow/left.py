@@ -109,25 +109,32 @@ def _clear(place: Path) -> None:
 
 
 def choose_left(left: Left, sandbox: Sandbox) -> list[tuple[ArtifactName, Path]]:
-    """In the order in which they are handed in: a manifest last, and only with the result that it is about."""
+    """In the order in which they are handed in: a manifest last, and only with the result that it is about. Work that is
+    the result of a round that the app has heard of is there already.
+    """
+    manifest = _read_manifest(left)
+    is_new = manifest is not None and manifest.round > sandbox.manifest_round
+    known = manifest.bundle_sha256 if manifest is not None and not is_new else None
+    is_known = known is not None and left.checkpoint is not None and _digest_of(left.checkpoint) == known
     chosen = [
         (ArtifactName.TRANSCRIPT, left.transcript),
-        (ArtifactName.CHECKPOINT, left.checkpoint),
-        *_round(left, sandbox),
+        (ArtifactName.CHECKPOINT, None if is_known else left.checkpoint),
+        *(_round(left, manifest) if manifest is not None and is_new else ()),
     ]
     return [(name, path) for name, path in chosen if path is not None]
 
 
-def _round(left: Left, sandbox: Sandbox) -> list[tuple[ArtifactName, Path | None]]:
-    """A round that was whole in the sandbox and of which the app has not heard."""
+def _read_manifest(left: Left) -> Manifest | None:
     if left.manifest is None:
-        return []
+        return None
     try:
-        manifest = Manifest.model_validate_json(left.manifest.read_bytes())
+        return Manifest.model_validate_json(left.manifest.read_bytes())
     except ValidationError:
-        return []
-    if manifest.round <= sandbox.manifest_round:
-        return []
+        return None
+
+
+def _round(left: Left, manifest: Manifest) -> list[tuple[ArtifactName, Path | None]]:
+    """As far as it was whole in the sandbox."""
     digest = manifest.bundle_sha256
     if digest is None:
         return [(ArtifactName.MANIFEST, left.manifest)]
