@@ -15,6 +15,7 @@ from worker.parts import Parts
 log = structlog.get_logger("worker.wind_down")
 
 GRACE_S = 20.0
+PAUSE_S = 1.0
 
 
 async def wind_down(parts: Parts) -> None:
@@ -27,13 +28,26 @@ async def wind_down(parts: Parts) -> None:
     if not names:
         return
     log.info("sandboxes.stopping", count=len(names))
-    for name in names:
-        try:
-            await parts.sandboxes.ensure_stopped(name, GRACE_S)
-        except OutsideError as error:
-            log.warning("sandbox.stop_failed", name=name, error=str(error))
+    # Side by side: one that does not answer keeps no other from being told.
+    await asyncio.gather(*(_stop(parts, name) for name in names))
     for _ in range(int(GRACE_S + 5)):
-        sights = [await parts.sandboxes.fetch_sight(name) for name in names]
-        if all(sight.status not in {SandboxStatus.RUNNING, SandboxStatus.CREATING} for sight in sights):
+        alive = await asyncio.gather(*(_may_run(parts, name) for name in names))
+        if not any(alive):
             return
-        await asyncio.sleep(1)
+        await asyncio.sleep(PAUSE_S)
+
+
+async def _stop(parts: Parts, name: str) -> None:
+    try:
+        await parts.sandboxes.ensure_stopped(name, GRACE_S)
+    except OutsideError as error:
+        log.warning("sandbox.stop_failed", name=name, error=str(error)[:300])
+
+
+async def _may_run(parts: Parts, name: str) -> bool:
+    """Also when nobody can say."""
+    try:
+        sight = await parts.sandboxes.fetch_sight(name)
+    except OutsideError:
+        return True
+    return sight.status in {SandboxStatus.RUNNING, SandboxStatus.CREATING}
