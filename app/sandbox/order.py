@@ -25,6 +25,10 @@ class Pace:
     look_s: float = 0.5
     """Between two looks at processes, memory and stop requests."""
     disk_look_s: float = 3.0
+    disk_count_s: float = 120.0
+    """The longest look at the disk. What can't be counted in that time, twice, is too much: else an agent could fill the
+    disk behind many small files.
+    """
     app_look_s: float = 15.0
     app_silence_s: float = 600.0
     """The sandbox ends when nothing has answered on gateway.sock for so long (DESIGN, the local sandbox)."""

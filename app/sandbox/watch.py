@@ -15,7 +15,8 @@ from app.sandbox.process_table import Entry, list_descendants, read_pss_bytes, r
 from app.sandbox.state_dir import StateDir
 
 _ANSWER_S = 10.0
-_DU_S = 120.0
+_UNCOUNTED = 2
+"""Looks at the disk in a row that took too long."""
 _BLOCK_BYTES = 1024
 
 
@@ -73,29 +74,33 @@ def _proportional(entries: list[Entry]) -> int:
 async def watch_disk(order: KeeperOrder, folders: tuple[Path, ...], report: Report) -> None:
     """What the sandbox wrote. Big trees are looked at less often, so that looking takes a twentieth of the time."""
     limit_bytes = order.disk_gb * order.pace.gb_bytes
+    uncounted = 0
     while True:
         started = time.monotonic()
-        if await _used_bytes(folders) > limit_bytes:
+        used = await _used_bytes(folders, order.pace.disk_count_s)
+        uncounted = uncounted + 1 if used is None else 0
+        if uncounted == _UNCOUNTED or (used is not None and used > limit_bytes):
             report(Verdict("disk", 0))
             return
-        await asyncio.sleep(max(order.pace.disk_look_s, 20 * (time.monotonic() - started)))
+        pause_s = 0.0 if used is None else 20 * (time.monotonic() - started)
+        await asyncio.sleep(max(order.pace.disk_look_s, pause_s))
 
 
-async def _used_bytes(folders: tuple[Path, ...]) -> int:
-    """By du, which copes with trees of any depth, counts hard links once and follows no links."""
+async def _used_bytes(folders: tuple[Path, ...], limit_s: float) -> int | None:
+    """By du, which copes with trees of any depth, counts hard links once and follows no links. None: it took too long."""
     process = await asyncio.create_subprocess_exec(
         "du", "-skx", "--", *(str(folder) for folder in folders),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        async with asyncio.timeout(_DU_S):
+        async with asyncio.timeout(limit_s):
             output, _ = await process.communicate()
     except BaseException as error:
         with suppress(ProcessLookupError):  # it has just ended
             process.kill()
         await process.wait()
         if isinstance(error, TimeoutError):
-            return 0
+            return None
         raise
     return sum(int(line.split()[0]) * _BLOCK_BYTES for line in output.splitlines() if line[:1].isdigit())
 

@@ -74,6 +74,18 @@ async def test_too_much_memory_ends_the_sandbox(
     assert (ended.exit_code, ended.detail) == (137, "memory")
 
 
+async def test_files_that_can_not_be_counted_in_time_are_too_many(
+    host: LocalHost, order_of: OrderOf, look: Look, app: App
+) -> None:
+    provider = BubblewrapSandboxes(replace(host, pace=replace(PACE, disk_count_s=0.0)))
+    try:
+        await provider.ensure_created(order_of("wait"))
+        ended = await look.ended()
+    finally:
+        await delete_all(provider)
+    assert (ended.exit_code, ended.detail) == (137, "disk")
+
+
 async def test_full_disk_ends_the_sandbox(
     sandboxes: Sandboxes, order_of: OrderOf, look: Look, app: App
 ) -> None:
