@@ -51,7 +51,7 @@ EXCUSED = {
     "worker/supervise/unheard_words.py:_hand_on": "stored under the words' own name; the next look finds them known",
     "worker/supervise/retention.py:_is_my_turn": "a lock that lapses",
     "worker/supervise/takeover.py:release_dead_holders": "looked for again and again; a lease lapses by itself too",
-    "worker/wind_down.py:wind_down": "asked on the way out; whoever starts next takes over what still runs",
+    "worker/wind_down.py:_stop": "asked on the way out; whoever starts next takes over what still runs",
     "app/web/model_gateway/key.py:note_trouble": "until it is noted, the next call meets the same trouble",
     "app/web/operator_api.py:cancel_spec": "a person's command, which may be given again",
     "app/web/operator_api.py:execute_spec": "a person's command, which may be given again",
