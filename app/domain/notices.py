@@ -59,6 +59,7 @@ WRAP_UP = "This work was cancelled. You have 30 seconds: commit what is worth ke
 HEAD_TAKEN_UP_BEGINS = "Somebody else pushed to the branch"
 HEAD_TAKEN_UP = HEAD_TAKEN_UP_BEGINS + "; the work goes on from `{sha}`."
 KEPT = "What the agent had done is kept: `issuewright specs bundle {spec_id}`."
+OTHERS_SAVED = "What another agent had committed by then is on the branch."
 SAVED_BEFORE = "What it had saved before that is on the branch."
 TROUBLES = {
     "not_started": "No sandbox came about in time.",

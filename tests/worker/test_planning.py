@@ -388,6 +388,29 @@ async def test_independent_tasks_run_side_by_side_and_their_results_are_merged(b
     assert "Done" in bench.status(number)
 
 
+@pytest.mark.parametrize("how", ["at work", "handed in", "refused"])
+async def test_one_fails_for_good_then_what_the_other_had_committed_is_kept_and_told(
+    bench: Bench, how: str
+) -> None:
+    number, first, second = await at_work_side_by_side(bench)
+    file = "CODEOWNERS" if how == "refused" else "two.txt"
+    _, bundle = bench.commit("half", of=second, file=file)
+    await bench.upload("checkpoint.bundle", bundle, of=second)
+    await bench.hand_in(of=first, file="one.txt", status="failed", reason="max_turns")
+    if how == "handed in":
+        await bench.hand_in(of=second, file="two.txt")
+    await bench.rest()
+    await bench.pass_time(60)
+    assert (await bench.spec()).state is SpecState.FAILED
+    assert bench.sandboxes.sights == {}
+    head = bench.github.pulls(bench.name)[0]["head"]["sha"]
+    files = set(bench.git("ls-tree", "-r", "--name-only", head).split())
+    assert {"one.txt", *([] if how == "refused" else ["two.txt"])} <= files
+    assert ("specs bundle" if how == "refused" else "on the branch") in bench.status(number)
+    runs = [run for run in bench.github.check_runs(bench.name) if run["head_sha"] == head]
+    assert [run["conclusion"] for run in runs] == ["failure"]
+
+
 async def test_one_waits_for_the_provider_then_the_other_is_still_looked_after(bench: Bench) -> None:
     number, first, second = await at_work_side_by_side(bench)
 

@@ -6,21 +6,31 @@ from datetime import datetime
 
 import structlog
 
+from app.db.models import Sandbox
 from app.db.sandboxes import move_sandbox
-from app.domain.errors import Denied, Gone, Refused
+from app.domain.errors import Denied, Gone, Refused, refuses_credentials
+from app.domain.notices import KEPT, OTHERS_SAVED
 from app.domain.render_pull import replace_section
 from app.domain.states import SANDBOX_LIVE, SandboxState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
 from worker.flow.let_go import take_down
+from worker.flow.rescue import rescue_result
 from worker.step import Step
 from worker.tell import tell_check, tell_status
 
 log = structlog.get_logger("worker.conclude")
 
 
+_TRIES = 3
+"""To save what others had committed, whatever goes wrong with it: the end is told all the same."""
+
+
 async def run(step: Step) -> datetime:
+    others = [sandbox for sandbox in step.sandboxes if _was_at_work(step, sandbox)]
     await _take_down(step)
+    for sandbox in others:
+        await _save_work(step, sandbox)
     if step.spec.outcome == Outcome.NO_CHANGES:
         try:
             await _withdraw_pull(step)
@@ -34,6 +44,30 @@ async def run(step: Step) -> datetime:
     crashpoint("concluded.before")
     await step.save(concluded_at=step.now())
     return step.again()
+
+
+def _was_at_work(step: Step, sandbox: Sandbox) -> bool:
+    """On its own task when the work ended for something else. Also one that was taken down since, before a crash."""
+    spec = step.spec
+    if sandbox.task_id is None or spec.outcome not in {Outcome.FAILED, Outcome.PUSH_REFUSED}:
+        return False
+    untaken = sandbox.collected_round == 0 or sandbox.manifest_round > sandbox.collected_round
+    ended_with_it = spec.ended_at and sandbox.ended_at and sandbox.ended_at >= spec.ended_at
+    return untaken and (sandbox.state in SANDBOX_LIVE or bool(ended_with_it))
+
+
+async def _save_work(step: Step, sandbox: Sandbox) -> None:
+    """What it had handed over by then goes onto the branch, as that of a cancelled one; else it stays on the server."""
+    if step.spec.failures < _TRIES:
+        try:
+            if await rescue_result(step, sandbox):
+                await step.add_note(OTHERS_SAVED)
+            return
+        except (Gone, Denied) as refused:
+            if refuses_credentials(refused):
+                raise
+            log.warning("work.not_pushed", sandbox_id=sandbox.id, error=str(refused))
+    await step.add_note(KEPT.format(spec_id=step.spec.id))
 
 
 async def _tell_body(step: Step) -> None:

@@ -17,8 +17,8 @@ from app.domain.result_policy import PushRefused
 from app.domain.secrets_scan import redact
 from app.domain.supervision import LOG_TAIL
 from app.git.merge import Conflicted
-from sandbox_payload.wire import ArtifactName
-from worker.flow.take_result import take_result
+from sandbox_payload.wire import ArtifactName, Manifest
+from worker.flow.take_result import find_manifest, take_result
 from worker.step import Step
 
 log = structlog.get_logger("worker.rescue")
@@ -28,9 +28,21 @@ TAIL_BYTES = 65_536
 
 async def rescue_checkpoint(step: Step, sandbox: Sandbox) -> bool:
     """Push the last checkpoint onto the branch. True when commits were added; a refused one is kept and said so."""
+    return await _rescue(step, sandbox, ArtifactName.CHECKPOINT, None)
+
+
+async def rescue_result(step: Step, sandbox: Sandbox) -> bool:
+    """The same of a result that no step has dealt with; where there is none, of the last checkpoint."""
+    handed_in = sandbox.manifest_round > sandbox.collected_round
+    manifest = await find_manifest(step, sandbox) if handed_in else None
+    name = ArtifactName.CHECKPOINT if manifest is None else ArtifactName.RESULT
+    return await _rescue(step, sandbox, name, manifest)
+
+
+async def _rescue(step: Step, sandbox: Sandbox, name: ArtifactName, manifest: Manifest | None) -> bool:
     if step.spec.branch is None or step.spec.head_sha is None:
         return False
-    taken = await take_result(step, sandbox, ArtifactName.CHECKPOINT, None)
+    taken = await take_result(step, sandbox, name, manifest)
     if taken.pushed is not None and taken.pushed != step.spec.head_sha:
         await step.save(head_sha=taken.pushed)
         return True
