@@ -39,7 +39,7 @@ async def _repeat_messages(session: AsyncSession, spec: Spec, now: datetime) -> 
     )  # fmt: skip
     for row in (await session.scalars(refused)).all():
         new = NewMessage(
-            row.message_type, row.content, author_id=row.author_id, id=uuid.uuid5(row.id, "again"),
+            row.message_type, row.content, author_id=row.author_id, id=repeated_id(row.id),
             comment_id=row.comment_id, author_login=row.author_login, place=row.place,
         )  # fmt: skip
         if await session.get(Message, new.id) is None:
@@ -51,7 +51,7 @@ async def renew_batch(session: AsyncSession, spec: Spec, batch_id: uuid.UUID, no
     that one's id. The caller holds the spec's row.
     """
     old = await session.get(ReviewBatch, batch_id, populate_existing=True)
-    new_id = _renewed(batch_id)
+    new_id = repeated_id(batch_id)
     if old is None or await session.get(ReviewBatch, new_id) is not None:
         return new_id
     like_it = NewBatch(old.pull_number, old.author_id, old.author_login, opened_at=now, id=new_id)
@@ -72,8 +72,9 @@ async def renew_batch(session: AsyncSession, spec: Spec, batch_id: uuid.UUID, no
 async def is_renewed(session: AsyncSession, batch: ReviewBatch) -> bool:
     """Whether it is a batch's that was given up: the commands in its words have been followed."""
     of_spec = await session.scalars(select(ReviewBatch.id).where(ReviewBatch.spec_id == batch.spec_id))
-    return batch.id in {_renewed(one) for one in of_spec}
+    return batch.id in {repeated_id(one) for one in of_spec}
 
 
-def _renewed(batch_id: uuid.UUID) -> uuid.UUID:
-    return uuid.uuid5(batch_id, "again")
+def repeated_id(one: uuid.UUID) -> uuid.UUID:
+    """Of the message or batch that says the same again."""
+    return uuid.uuid5(one, "again")

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.again import repeated_id
 from app.db.dialect import insert_for
-from app.db.models import CheckedHead, Spec
-from app.domain.states import SpecState
+from app.db.models import CheckedHead, Message, Spec
+from app.domain.states import MessageState, SpecState
+
+_NAMESPACE = uuid.UUID("5f0c7a52-3c0b-4a52-9f5e-6b1f7d0e2c11")
+
+
+def failure_message_id(spec_id: str, head_sha: str) -> uuid.UUID:
+    """Of the message about a head's failed checks, so that a head has one."""
+    return uuid.uuid5(_NAMESPACE, f"{spec_id}:{head_sha}")
 
 
 async def find_checked_head(session: AsyncSession, spec_id: str, head_sha: str) -> CheckedHead | None:
@@ -97,5 +106,21 @@ async def count_fixes(session: AsyncSession, spec_id: str) -> int:
 
 
 async def forget_heads(session: AsyncSession, spec_id: str) -> None:
-    """The spec begins a new branch: what its earlier pull request's checks have led to does not count for the next."""
+    """The spec begins a new branch: what its earlier pull request's checks have led to does not count for the next, and
+    what the agent has not taken in of them is not said any more.
+    """
+    asked = select(CheckedHead.head_sha).where(
+        CheckedHead.spec_id == spec_id, CheckedHead.asked_at.is_not(None)
+    )
+    for head_sha in (await session.scalars(asked)).all():
+        await _withdraw(session, failure_message_id(spec_id, head_sha))
     await session.execute(delete(CheckedHead).where(CheckedHead.spec_id == spec_id))
+
+
+async def _withdraw(session: AsyncSession, message_id: uuid.UUID) -> None:
+    """Also as it was said again after runs that had failed with it."""
+    while (message := await session.get(Message, message_id, populate_existing=True)) is not None:
+        if message.state in {MessageState.QUEUED, MessageState.SENT}:
+            message.state = MessageState.CANCELLED
+        message_id = repeated_id(message_id)
+    await session.flush()

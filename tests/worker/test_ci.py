@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from app.db.ci import count_fixes
 from app.db.models import Message, Spec
-from app.domain.states import SpecState
+from app.domain.states import MessageState, SpecState
 from sandbox_payload.wire import MessageType
 from simulators.github.control import Control
 from tests.worker.bench import Bench
@@ -23,6 +23,7 @@ CI_READ = {
     "actions": "read", "checks": "write", "contents": "write", "issues": "write", "metadata": "read",
     "pull_requests": "write",
 }  # fmt: skip
+WAITING = {MessageState.QUEUED, MessageState.SENT}
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +155,30 @@ async def test_work_goes_on_with_a_new_pull_request_then_that_has_fixes_of_its_o
     await bench.pass_time(20)
     assert "The agent looks at it (1 of 2)" in bench.status(number)
     assert len(await told(bench)) == 3
+
+
+@pytest.mark.parametrize("was_tried", [False, True])
+async def test_work_begins_anew_before_the_agent_took_a_failure_in_then_it_hears_only_what_people_said(
+    bench: Bench, ci: int, was_tried: bool
+) -> None:
+    number = await in_review(bench)
+    run(bench, ci)
+    await look(bench)
+    if was_tried:  # and failed, so that a retry says it again
+        await bench.hand_in(2, text="half\n", status="failed", reason="error")
+        await bench.rest()
+    bench.github.comment(bench.name, number, "carol", "Use tabs.")
+    await bench.rest()
+    bench.github.close_pull(bench.name, bench.github.pulls(bench.name)[0]["number"], "alice")
+    await bench.pass_time(60)
+    assert (await bench.spec()).state is SpecState.CANCELLED
+    bench.github.comment(bench.name, number, "alice", "/agent retry")
+    await bench.pass_time(15)
+    newest = bench.sandboxes.newest.sandbox_id
+    heard = [
+        one.content for one in await bench.messages() if one.sandbox_id == newest and one.state in WAITING
+    ]
+    assert (heard, len(bench.github.pulls(bench.name))) == (["Use tabs."], 2)
 
 
 async def test_deliveries_repeated_and_shuffled_ask_once_when_all_checks_have_ended(

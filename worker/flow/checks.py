@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from datetime import datetime
 
 import structlog
 
-from app.db.ci import count_fixes, find_checked_head, record_look, record_ready_head, record_told
+from app.db.ci import (
+    count_fixes,
+    failure_message_id,
+    find_checked_head,
+    record_look,
+    record_ready_head,
+    record_told,
+)
 from app.db.effects import record_notice
 from app.db.messages import NewMessage, record_message_of_spec
 from app.db.models import CheckedHead
@@ -33,8 +39,6 @@ from worker.step import Step
 
 log = structlog.get_logger("worker.checks")
 
-_NAMESPACE = uuid.UUID("5f0c7a52-3c0b-4a52-9f5e-6b1f7d0e2c11")
-"""Of the ids of messages about a head, so that a head has one."""
 RETRY_S = 5.0
 
 
@@ -120,7 +124,7 @@ async def _ask(step: Step, seen: CheckedHead, head: HeadChecks, fixes: Fixes) ->
     )
     facts = FailureFacts(spec.pull_number or 0, seen.head_sha, head.failed, tuple(details))
     text = await asyncio.to_thread(render_failures, facts, step.parts.secrets)
-    message_id = uuid.uuid5(_NAMESPACE, f"{spec.id}:{seen.head_sha}")
+    message_id = failure_message_id(spec.id, seen.head_sha)
     message = NewMessage(MessageType.SYSTEM.value, text, id=message_id)
     notes = [*without_check_notes(spec.notes), render_fix(head, seen.head_sha, fixes)]
     async with step.saving(notes=notes) as session:
