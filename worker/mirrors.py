@@ -23,6 +23,17 @@ async def has_commit(mirror: Path, sha: str) -> bool:
     return True
 
 
+async def find_branch_head(mirror: Path, branch: str) -> str | None:
+    """Where that branch stood at the last fetch; None when there was none of that name."""
+    try:
+        output = await run_git(
+            "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}", git_dir=mirror
+        )
+    except GitFailed:
+        return None
+    return output.decode("ascii").strip()
+
+
 async def uses_lfs(mirror: Path, sha: str) -> bool:
     """Whether the root's .gitattributes (where `git lfs track` writes) keeps files in Git LFS at that commit: the agent
     sees those as pointers only.

@@ -45,13 +45,15 @@ class ResultLimits:
 class ChangedEntry:
     """One path that differs between merge base and result, without rename detection: a move is two of these.
 
-    Modes are git's six digits, `000000` when there is nothing. `size` is that of the new blob in bytes.
+    Modes are git's six digits, `000000` when there is nothing. `size` is that of the new blob in bytes. `in_start`: it
+    stood like that in the commit that the result starts from, where people or an accepted result have put it.
     """
 
     path: str
     old_mode: str
     new_mode: str
     size: int = 0
+    in_start: bool = False
     is_binary: bool = False
     is_lfs_pointer: bool = False
 
@@ -238,7 +240,7 @@ def _check_paths(facts: ResultFacts, _policy: ResultPolicy) -> PushRefused | Non
 
 
 def _check_modes(facts: ResultFacts, _policy: ResultPolicy) -> PushRefused | None:
-    links = [entry.path for entry in facts.entries if GITLINK in {entry.old_mode, entry.new_mode}]
+    links = [entry.path for entry in _own(facts) if GITLINK in {entry.old_mode, entry.new_mode}]
     if links:
         return PushRefused("submodule", "a submodule is changed: that needs a person", shown_paths(links))
     odd = [entry.path for entry in _written(facts) if entry.new_mode not in _FILE_MODES | {SYMLINK}]
@@ -256,7 +258,7 @@ def _check_links(facts: ResultFacts, _policy: ResultPolicy) -> PushRefused | Non
 
 
 def _check_protected(facts: ResultFacts, policy: ResultPolicy) -> PushRefused | None:
-    touched = [entry.path for entry in facts.entries if is_protected(entry.path, policy.protected)]
+    touched = [entry.path for entry in _own(facts) if is_protected(entry.path, policy.protected)]
     if touched:
         return PushRefused(
             "protected_paths", "protected paths are changed: that needs a person", shown_paths(touched)
@@ -274,8 +276,13 @@ _RULES: tuple[_Rule, ...] = (
 )
 
 
+def _own(facts: ResultFacts) -> Iterable[ChangedEntry]:
+    """What the result itself changes."""
+    return (entry for entry in facts.entries if not entry.in_start)
+
+
 def _written(facts: ResultFacts) -> Iterable[ChangedEntry]:
-    return (entry for entry in facts.entries if entry.new_mode != ABSENT)
+    return (entry for entry in _own(facts) if entry.new_mode != ABSENT)
 
 
 def _notes(facts: ResultFacts) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +92,8 @@ async def _collect(judged: _Judged, limits: ResultLimits) -> ResultFacts:
     base = await _merge_base(judged)
     commits = await _list_commits(judged, limits)
     changes = await list_changes(judged.git_dir, base, judged.head, _MAX_LISTING_BYTES)
+    since_start = await list_changes(judged.git_dir, judged.start, judged.head, _MAX_LISTING_BYTES)
+    own = {change.path for change in since_start}
     objects = await _list_new_objects(judged)
     present = [change.new.sha for change in changes if change.new.mode not in {ABSENT, GITLINK}]
     infos = await fetch_infos(judged.git_dir, [*objects, *present])
@@ -107,7 +109,7 @@ async def _collect(judged: _Judged, limits: ResultLimits) -> ResultFacts:
         head_sha=judged.head,
         base_sha=base,
         same_tree=await _have_same_tree(judged),
-        entries=tuple(_entry(change, infos) for change in changes),
+        entries=tuple(_entry(change, infos, own) for change in changes),
         blobs=tuple(NewBlob(path, infos[sha].size) for sha, path in content.paths.items()),
         commits=commits,
     )
@@ -116,9 +118,10 @@ async def _collect(judged: _Judged, limits: ResultLimits) -> ResultFacts:
     return await with_contents(judged.git_dir, facts, content)
 
 
-def _entry(change: RawChange, infos: Mapping[str, ObjectInfo]) -> ChangedEntry:
+def _entry(change: RawChange, infos: Mapping[str, ObjectInfo], own: Collection[str]) -> ChangedEntry:
+    """`own`: the paths that differ from the start."""
     size = infos[change.new.sha].size if change.new.sha in infos else 0
-    return ChangedEntry(change.path, change.old.mode, change.new.mode, size)
+    return ChangedEntry(change.path, change.old.mode, change.new.mode, size, in_start=change.path not in own)
 
 
 async def _check_descent(judged: _Judged) -> None:

@@ -150,6 +150,10 @@ class PeopleControl(ControlClient):
         """Another base branch."""
         return self.do("pulls/retarget", repo=repo, number=number, by=by, base=base)
 
+    def update_branch(self, repo: str, number: int, by: str) -> Json:
+        """Merges the base branch into the head, as the button of that name does."""
+        return self.do("pulls/update_branch", repo=repo, number=number, by=by)
+
     def lose_head(self, repo: str, number: int) -> Json:
         """The fork is gone: ``head.repo`` becomes null."""
         return self.do("pulls/lose_head", repo=repo, number=number)

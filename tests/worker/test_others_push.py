@@ -113,6 +113,65 @@ async def test_sandbox_is_lost_after_a_person_pushed_then_the_next_one_starts_fr
     assert len(bench.sandboxes.orders) == 2
 
 
+WORKFLOW = {".github/workflows/ci.yml": "on: push\n"}
+
+
+async def changed(bench: Bench, how: str) -> None:
+    """A person brings a protected file to the branch."""
+    number = bench.github.pulls(bench.name)[0]["number"]
+    if how == "pushed":
+        bench.github.push(bench.name, "carol", pull(bench)["ref"], WORKFLOW)
+    elif how == "base merged in":
+        bench.github.push(bench.name, "alice", "main", WORKFLOW)
+        bench.github.update_branch(bench.name, number, "carol")
+    else:
+        bench.github.create_branch(bench.name, "alice", "next")
+        bench.github.push(bench.name, "alice", "next", WORKFLOW)
+        bench.github.retarget_pull(bench.name, number, "carol", "next")
+        bench.github.update_branch(bench.name, number, "carol")
+    await bench.rest()
+
+
+@pytest.mark.parametrize("how", ["pushed", "base merged in", "another base merged in"])
+async def test_person_brings_protected_files_to_the_branch_then_no_result_is_blamed_for_them(
+    bench: Bench, how: str
+) -> None:
+    number = await start(bench)
+    await changed(bench, how)
+    await bench.hand_in()
+    await bench.rest()
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    bench.sandboxes.end(bench.sandboxes.newest.name, 0)
+    await bench.pass_time(15)
+    bench.github.comment(bench.name, number, "carol", "One more thing.")
+    await bench.rest()
+    await bench.hand_in(text="more\n")
+    await bench.rest()
+    head = pull(bench)["sha"]
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+    assert text_at(bench, head, "work.txt") == "more\n"
+    assert text_at(bench, head, ".github/workflows/ci.yml") == "on: push\n"
+
+
+@pytest.mark.parametrize("how", ["pushed", "base merged in"])
+async def test_result_changes_protected_files_that_a_person_brought_then_it_is_refused(
+    bench: Bench, how: str
+) -> None:
+    await start(bench)
+    await bench.hand_in()
+    await bench.rest()
+    bench.sandboxes.end(bench.sandboxes.newest.name, 0)
+    await bench.pass_time(15)
+    await changed(bench, how)
+    bench.github.comment(bench.name, (await bench.spec()).issue_number, "carol", "One more thing.")
+    await bench.rest()
+    await bench.hand_in(text="on: never\n", file=".github/workflows/ci.yml")
+    await bench.rest()
+    spec = await bench.spec()
+    assert (spec.state, spec.outcome) == (SpecState.FAILED, "push_refused")
+    assert "`.github/workflows/ci.yml`" in (spec.outcome_detail or "")
+
+
 async def test_retry_of_cancelled_work_takes_up_what_was_pushed_since(bench: Bench) -> None:
     number = await start(bench)
     bench.github.comment(bench.name, number, "alice", "/agent stop")

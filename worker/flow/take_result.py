@@ -28,6 +28,7 @@ from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName, Manifest
 from worker.flow.adopt import take_up_head
 from worker.flow.mirror import mirror_ready
+from worker.mirrors import find_branch_head, mirror_path
 from worker.step import Step
 
 PATIENCE_S = 15.0
@@ -81,8 +82,8 @@ async def _take(
     facts = await open_result(
         bundle if has_bundle else None,
         manifest,
-        expected=Expected(sandbox.start_sha, spec.base_sha),
-        mirror=step.parts.home / "mirrors" / f"{spec.repo_id}.git",
+        expected=Expected(sandbox.start_sha, await _base_now(step)),
+        mirror=mirror_path(step.parts, spec.repo_id),
         quarantine=quarantine,
         limits=ResultLimits(),
     )
@@ -128,6 +129,14 @@ async def _take(
         patch = "" if secret else await _patch(quarantine, facts.start_sha, facts.head_sha)
         return Taken(PushRefused(refused.code or "rejected", str(refused)), patch=patch)
     return Taken(decision, pushed=pushed, files=files)
+
+
+async def _base_now(step: Step) -> str | None:
+    """What people merged into the branch of its base since the work began is no change of the result. That came to the
+    mirror with the commit that the result starts from, and with it the base as it stood then.
+    """
+    mirror, branch = mirror_path(step.parts, step.spec.repo_id), step.spec.base_branch
+    return (await find_branch_head(mirror, branch) if branch else None) or step.spec.base_sha
 
 
 async def _push(step: Step, quarantine: Path, sha: str) -> str:

@@ -53,3 +53,18 @@ def merge_pull(
             if target is not None and target.pull is None and not target.deleted:
                 set_issue_state(platform, repository, target, actor, "closed")
     return sha
+
+
+def update_branch(platform: Platform, repository: Repository, issue: Issue, actor: User) -> str:
+    """The button "Update branch": merges the base into the head and returns the new head; ValueError on a conflict."""
+    pull, git = issue.pull, repository.git
+    if pull is None or issue.state != "open":
+        raise ValueError("Pull Request is not open")
+    tree = git.merge_trees(pull.head_sha, pull.base_sha)
+    if tree is None:
+        raise ValueError("Merge conflict")
+    who = identity(platform, actor)
+    text = f"Merge branch '{pull.base_ref}' into {pull.head_ref}\n"
+    sha = git.write_commit(tree, [pull.head_sha, pull.base_sha], text, who, who)
+    move_ref(platform, repository, f"refs/heads/{pull.head_ref}", sha, actor)
+    return sha

@@ -62,6 +62,14 @@ def merge(
     return shown(sim, repo, number)
 
 
+@control("pulls/update_branch")
+def update_branch(sim: Simulation, repo: str, number: int, by: str) -> Json:
+    """Merges the base branch into the head."""
+    repository, issue, _ = sim.pull(repo, number)
+    merging.update_branch(sim.platform, repository, issue, sim.actor(by))
+    return shown(sim, repo, number)
+
+
 @control("pulls/draft")
 def set_draft(sim: Simulation, repo: str, number: int, by: str, draft: bool) -> Json:
     """Draft or ready for review."""

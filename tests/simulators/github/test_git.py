@@ -95,6 +95,24 @@ def test_push_when_workflow_file_without_permission_then_refused(stage: Stage, t
     assert git(work, "push", allowed, "feature/1-x").returncode == 0
 
 
+def test_push_when_a_branch_has_the_workflow_file_already_then_arrives(stage: Stage, tmp_path: Path) -> None:
+    stage.control.push(REPO, "alice", "other", {".github/workflows/ci.yml": "on: push\n"})
+    work = clone(stage, tmp_path)
+    commit(work, "feature/1-x", ".github/workflows/ci.yml", "on: push\n")
+    assert git(work, "push", "origin", "feature/1-x").returncode == 0
+    commit(work, "feature/1-x", ".github/workflows/ci.yml", "on: never\n")
+    assert git(work, "push", "origin", "feature/1-x").returncode != 0
+
+
+def test_branch_is_updated_then_it_has_what_its_base_got(stage: Stage, tmp_path: Path) -> None:
+    number = stage.pull()
+    stage.control.push(REPO, "alice", "main", {"base.txt": "new\n"})
+    stage.control.update_branch(REPO, number, "alice")
+    work = clone(stage, tmp_path)
+    assert git(work, "merge-base", "--is-ancestor", "origin/main", "origin/feature/1-x").returncode == 0
+    assert git(work, "show", "origin/feature/1-x:new.txt").stdout == "new\n"
+
+
 @pytest.mark.parametrize(
     ("rule", "code"), [("pull_request", "GH006"), ("signatures", "GH006"), ("ruleset", "GH013")]
 )
