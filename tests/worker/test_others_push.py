@@ -113,6 +113,31 @@ async def test_sandbox_is_lost_after_a_person_pushed_then_the_next_one_starts_fr
     assert len(bench.sandboxes.orders) == 2
 
 
+@pytest.mark.parametrize("saved", ["a checkpoint", "a result", "nothing"])
+@pytest.mark.parametrize("heard", [True, False])
+async def test_branch_with_a_persons_commit_is_deleted_while_the_agent_works_then_the_work_ends_and_is_kept(
+    bench: Bench, saved: str, heard: bool
+) -> None:
+    number = await start(bench)
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"carol.txt": "hers\n"})
+    await bench.rest()
+    bench.github.delete_branch(bench.name, "carol", pull(bench)["ref"])
+    if not heard:
+        bench.new_deliveries()
+    if saved != "nothing":
+        await bench.checkpoint()
+    if saved == "a result":
+        await bench.hand_in()
+    await bench.rest()
+    await bench.pass_time(120)
+    await LiveLook(bench.parts).look()
+    await bench.pass_time(120)
+    spec = await bench.spec()
+    assert (spec.state, bench.sandboxes.sights) == (SpecState.CANCELLED, {})
+    assert ("issuewright specs bundle" in bench.status(number)) == (saved != "nothing")
+    assert {run["status"] for run in bench.github.check_runs(bench.name)} == {"completed"}
+
+
 WORKFLOW = {".github/workflows/ci.yml": "on: push\n"}
 
 

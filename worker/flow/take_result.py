@@ -26,11 +26,12 @@ from app.git.result import Expected, open_result
 from app.git.rewrite import rewrite_authors
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName, Manifest
-from worker.flow.adopt import take_up_head
+from worker.flow.adopt import find_head, take_up_head
 from worker.flow.mirror import mirror_ready
 from worker.mirrors import find_branch_head, mirror_path
 from worker.step import Step
 
+NO_BRANCH = "The branch is gone, so there is nothing that the result could be pushed onto."
 PATIENCE_S = 15.0
 FILES_SHOWN = 50
 PATCH_BYTES = 20_000
@@ -58,9 +59,12 @@ async def take_result(step: Step, sandbox: Sandbox, name: ArtifactName, manifest
     the repository is being fetched.
     """
     spec = step.spec
+    if manifest is None and not await _is_there(step, sandbox.id, name):
+        return Taken(NoChanges("there is no checkpoint"))
     theirs = spec.head_sha not in {spec.push_sha, spec.start_sha}
-    if sandbox.start_sha != spec.head_sha and (theirs or len(step.tasks) > 1):
-        await _fetch_head(step)
+    onto_more = sandbox.start_sha != spec.head_sha and (theirs or len(step.tasks) > 1)
+    if onto_more and not await _fetch_head(step):
+        return Taken(PushRefused("moved", NO_BRANCH))
     quarantine = step.parts.home / "quarantine" / f"{sandbox.id}-{name.value}"
     bundle = quarantine.with_suffix(".bundle-in")
     try:
@@ -77,8 +81,6 @@ async def _take(
     name, bundle, quarantine = where
     spec = step.spec
     has_bundle = await _write_bundle(step, sandbox.id, name, bundle)
-    if not has_bundle and manifest is None:
-        return Taken(NoChanges("there is no checkpoint"))
     facts = await open_result(
         bundle if has_bundle else None,
         manifest,
@@ -159,10 +161,19 @@ def _key_of(step: Step, sandbox: Sandbox) -> str:
     return next((task.key for task in step.tasks if task.id == sandbox.task_id), step.task.key)
 
 
-async def _fetch_head(step: Step) -> None:
-    """What other tasks pushed is needed here to merge with it."""
-    if not await mirror_ready(step, step.spec.head_sha or "", PATIENCE_S):
-        raise RetryAt("the repository is being fetched", step.later(1))
+async def _fetch_head(step: Step) -> bool:
+    """What others pushed is needed here to merge with it. False when the branch is gone, and that commit may be with it."""
+    if await mirror_ready(step, step.spec.head_sha or "", PATIENCE_S):
+        return True
+    if await find_head(step) is None:
+        return False
+    await take_up_head(step)  # who replaced that commit since left nothing of it to fetch
+    raise RetryAt("the repository is being fetched", step.later(1))
+
+
+async def _is_there(step: Step, sandbox_id: str, name: ArtifactName) -> bool:
+    async with step.parts.db.read() as session:
+        return await find_artifact(session, sandbox_id, name.value) is not None
 
 
 async def _write_bundle(step: Step, sandbox_id: str, name: ArtifactName, path: Path) -> bool:
