@@ -81,6 +81,21 @@ async def test_same_file_pushed_by_a_person_then_the_agent_gets_its_work_back_wi
     assert text_at(bench, pull(bench)["sha"], "work.txt") == "both\n"
 
 
+async def test_result_was_merged_with_what_a_person_pushed_then_a_later_round_of_it_is_merged_as_well(
+    bench: Bench,
+) -> None:
+    await start(bench)
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"carol.txt": "hers\n"})
+    await bench.hand_in()
+    await bench.rest()
+    for round_, text in ((2, "second\n"), (3, "third\n")):
+        await bench.hand_in(round_, text)
+        await bench.pass_time(10, 1)
+        head = pull(bench)["sha"]
+        assert (await bench.spec()).state is SpecState.IN_REVIEW
+        assert (text_at(bench, head, "work.txt"), text_at(bench, head, "carol.txt")) == (text, "hers\n")
+
+
 async def test_later_round_conflicts_with_what_a_person_pushed_then_it_becomes_one_more_task(
     bench: Bench,
 ) -> None:

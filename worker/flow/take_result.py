@@ -28,7 +28,7 @@ from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName, Manifest
 from worker.flow.adopt import find_head, take_up_head
 from worker.flow.mirror import mirror_ready
-from worker.mirrors import find_branch_head, mirror_path
+from worker.mirrors import find_branch_head, has_commit, mirror_path
 from worker.step import Step
 
 NO_BRANCH = "The branch is gone, so there is nothing that the result could be pushed onto."
@@ -58,13 +58,6 @@ async def take_result(step: Step, sandbox: Sandbox, name: ArtifactName, manifest
     Running it again gives the same commits, so a push that happened before a crash is recognised. Raises RetryAt while
     the repository is being fetched.
     """
-    spec = step.spec
-    if manifest is None and not await _is_there(step, sandbox.id, name):
-        return Taken(NoChanges("there is no checkpoint"))
-    theirs = spec.head_sha not in {spec.push_sha, spec.start_sha}
-    onto_more = sandbox.start_sha != spec.head_sha and (theirs or len(step.tasks) > 1)
-    if onto_more and not await _fetch_head(step):
-        return Taken(PushRefused("moved", NO_BRANCH))
     quarantine = step.parts.home / "quarantine" / f"{sandbox.id}-{name.value}"
     bundle = quarantine.with_suffix(".bundle-in")
     try:
@@ -81,6 +74,8 @@ async def _take(
     name, bundle, quarantine = where
     spec = step.spec
     has_bundle = await _write_bundle(step, sandbox.id, name, bundle)
+    if not has_bundle and manifest is None:
+        return Taken(NoChanges("there is no checkpoint"))
     facts = await open_result(
         bundle if has_bundle else None,
         manifest,
@@ -113,8 +108,11 @@ async def _take(
         ),
         message_filter=sanitize_commit_message,
     )
+    onto = spec.head_sha or sandbox.start_sha
+    if not await has_commit(quarantine, onto) and not await _fetch_head(step):
+        return Taken(PushRefused("moved", NO_BRANCH))
     merged = await merge_result(
-        quarantine, spec.head_sha or sandbox.start_sha, new_head,
+        quarantine, onto, new_head,
         author=f"{identity.bot_login} <{identity.email}>", message=f"Merge the result of task {_key_of(step, sandbox)}",
     )  # fmt: skip
     if isinstance(merged, Conflicted):
@@ -122,8 +120,7 @@ async def _take(
     new_head = merged.sha
     if spec.push_sha != new_head:
         await step.save(push_sha=new_head)
-    before = spec.head_sha or sandbox.start_sha
-    files = await list_changed_paths(quarantine, before, new_head, FILES_SHOWN)
+    files = await list_changed_paths(quarantine, onto, new_head, FILES_SHOWN)
     try:
         pushed = await _push(step, quarantine, new_head)
     except Refused as refused:
@@ -162,18 +159,13 @@ def _key_of(step: Step, sandbox: Sandbox) -> str:
 
 
 async def _fetch_head(step: Step) -> bool:
-    """What others pushed is needed here to merge with it. False when the branch is gone, and that commit may be with it."""
+    """What others pushed, and our own merges with it, is needed here to merge with it. False when the branch is gone, and that commit may be with it."""
     if await mirror_ready(step, step.spec.head_sha or "", PATIENCE_S):
         return True
     if await find_head(step) is None:
         return False
     await take_up_head(step)  # who replaced that commit since left nothing of it to fetch
     raise RetryAt("the repository is being fetched", step.later(1))
-
-
-async def _is_there(step: Step, sandbox_id: str, name: ArtifactName) -> bool:
-    async with step.parts.db.read() as session:
-        return await find_artifact(session, sandbox_id, name.value) is not None
 
 
 async def _write_bundle(step: Step, sandbox_id: str, name: ArtifactName, path: Path) -> bool:
