@@ -244,7 +244,7 @@ class Step:
 
     def _message_view(self, row: Message) -> MessageView:
         place = row.place or ""
-        if row.comment_id:
+        if row.comment_id and not place:  # of a release that noted it for reviews only
             place = f"issues/{self.spec.issue_number}#issuecomment-{row.comment_id}"
         url = f"{self.parts.web_url}/{self.repo.full_name}/{place}" if place else ""
         return MessageView(row.author_login or "", row.created_at, row.state.value, url)

@@ -27,7 +27,7 @@ _WAITING = (MessageState.QUEUED, MessageState.SENT)
 @dataclass(frozen=True)
 class NewMessage:
     """A text for the agent; `author_id` is the numeric user id of the person, None for the operator or the app;
-    `comment_id` the comment it stands in, None for others; `place` where words of a review stand, as in the table.
+    `comment_id` the comment it stands in, None for others; `place` where the words stand, as in the table.
     """
 
     message_type: str

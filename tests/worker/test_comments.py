@@ -78,15 +78,17 @@ async def test_status_comment_lists_who_said_something_when_and_how_far_it_got(b
     number = await start(bench)
     comment = say(bench, number, "Use tabs.")
     await bench.rest()
-    say(bench, number, "And tests.", by="alice")
+    pull = bench.github.pulls(bench.name)[0]["number"]
+    on_pull = say(bench, pull, "And tests.", by="alice")
     await bench.rest()
     await bench.pass_time(30)
     first, second = [
         line for line in bench.status(number).splitlines() if "the agent" in line and "UTC" in line
     ]
     assert first.startswith("- carol, [")
-    assert f"#issuecomment-{comment}): waits for the agent" in first
+    assert f"/issues/{number}#issuecomment-{comment}): waits for the agent" in first
     assert second.startswith("- alice, ")
+    assert f"/pull/{pull}#issuecomment-{on_pull}): waits for the agent" in second
     await poll(bench)
     sandbox_id = SandboxId(bench.sandboxes.newest.sandbox_id)
     async with bench.db.write() as session:

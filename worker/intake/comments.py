@@ -67,6 +67,12 @@ class Hearing:
     def number(self) -> int:
         return self.happening.issue_number or 0
 
+    @property
+    def place(self) -> str:
+        """Of the comment, as the end of an address in the repository."""
+        kind = "pull" if self.happening.issue_is_pull else "issues"
+        return f"{kind}/{self.number}#issuecomment-{self.comment.comment_id}"
+
 
 async def hear(parts: Parts, permissions: Permissions, happening: Happening, said: Said) -> Verdict:
     """Everything that a comment asks for, in one verdict."""
@@ -243,7 +249,7 @@ async def _say(hearing: Hearing, asked: Asked, verdict: Verdict, text: str) -> N
     if text and await has_said_enough(asked.session, asked):
         await _leave_out(hearing, asked, verdict)
         return
-    heard = await deliver(asked, comment_id, text, new=hearing.heard is None)
+    heard = await deliver(asked, comment_id, text, hearing.place, new=hearing.heard is None)
     if heard and text:
         effect = await record_reaction(asked.session, hearing.repo_key, comment_id, EYES, asked.now)
         verdict.effect_ids += [effect] if effect else []

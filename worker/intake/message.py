@@ -21,9 +21,10 @@ from sandbox_payload.wire import MessageType
 from worker.intake.commands import Asked
 
 
-async def deliver(asked: Asked, comment_id: int, text: str, *, new: bool) -> bool:
+async def deliver(asked: Asked, comment_id: int, text: str, place: str, *, new: bool) -> bool:
     """Queue `text`, or change what was queued of the same comment. False when nobody will hear it: the spec is
-    completed. `new`: nothing was made of the comment before. Raises RetryAt while failed work is still being told as such.
+    completed. `place`: the comment's, as in the table. `new`: nothing was made of the comment before. Raises RetryAt
+    while failed work is still being told as such.
     """
     if asked.spec.state is SpecState.COMPLETED:
         return not text
@@ -37,6 +38,7 @@ async def deliver(asked: Asked, comment_id: int, text: str, *, new: bool) -> boo
         author_id=asked.author_id,
         comment_id=comment_id,
         author_login=asked.login,
+        place=place,
     )
     row = await record_message_of_spec(asked.session, asked.spec.id, message, asked.now, held=asked.stops)
     if row.sandbox_id is not None:

@@ -168,7 +168,7 @@ class Message(Base):
     comment_id: Mapped[int | None] = mapped_column(BigInteger)
     """The comment on GitHub that it came from; None for the operator's and our own."""
     place: Mapped[str | None] = mapped_column(String(100))
-    """Where words of a review stand, as the end of an address in the repository; None for others."""
+    """Where the words stand, as the end of an address in the repository; None for the operator's and our own."""
     state: Mapped[MessageState] = mapped_column(state_column(MessageState, "state"))
     created_at: Mapped[datetime]
     sent_at: Mapped[datetime | None]
