@@ -14,7 +14,7 @@ from app.db.messages import NewMessage, count_said_since, record_message_of_spec
 from app.db.models import Message, ReviewBatch, Spec
 from app.db.retries import record_retry
 from app.domain.errors import RetryAt
-from app.domain.replies import ENDED, ENDED_WELL, HELD, PAUSED_HEARD, SAID_ENOUGH, RetryRefusal
+from app.domain.replies import HELD, PAUSED_HEARD, SAID_ENOUGH, RetryRefusal, render_ended
 from app.domain.sanitize import escape_markdown
 from app.domain.states import SPEC_LIVE, SpecState
 from app.domain.trust import SAID_AT_MOST, SAID_WITHIN
@@ -24,7 +24,7 @@ from worker.parts import Parts
 async def is_over(parts: Parts, session: AsyncSession, spec: Spec, batch: ReviewBatch) -> bool:
     """Whether nobody will hear it. An end is told once, under the key that comments use too."""
     if spec.state in {SpecState.COMPLETED, SpecState.CANCELLED}:
-        text = ENDED if spec.state is SpecState.CANCELLED else ENDED_WELL.format(label=parts.labels.agent)
+        text = render_ended(spec.state, label_gone=spec.label_gone, label=parts.labels.agent)
         await owe_notice(parts, session, batch, f"ended:{_moment(spec.id, spec.ended_at)}", text)
     return spec.state is SpecState.COMPLETED
 

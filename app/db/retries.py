@@ -47,7 +47,7 @@ async def record_retry(
         return None if begun else RetryRefused(RetryRefusal.AT_WORK, state=live.state)
     if spec.concluded_at is None:
         return RetryRefused(RetryRefusal.ENDING)
-    if spec.cancel_reason == "label_removed":
+    if spec.label_gone:
         return RetryRefused(RetryRefusal.LABEL_GONE)
     tasks = await list_tasks(session, spec_id)
     again = tasks_to_redo(tasks, what) if what is not None else frozenset()

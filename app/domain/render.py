@@ -89,7 +89,7 @@ def render_status(view: SpecView) -> str:
         *approval_lines(view),
         *_paused(view),
         *reminder_lines(view.reminders),
-        *message_lines(view.messages, view.state),
+        *message_lines(view.messages, view.state, label_gone=_label_gone(view)),
         "",
     ]
     told = ["", neutralize_agent_text(view.outcome_detail, 12_000)] if view.outcome_detail else []
@@ -180,7 +180,10 @@ def _progress(view: SpecView) -> list[str]:
         ("Accepted", True),
         ("Branch and draft pull request", view.pull_number is not None),
         ("Agent has finished its work", worked),
-        ("Result checked and pushed", view.outcome is Outcome.DONE),
+        (
+            "Result checked and pushed",
+            view.outcome is Outcome.DONE or (worked and view.head_sha != view.start_sha),
+        ),
         ("Ready for review", view.outcome is Outcome.DONE and ended),
     ]
     return [f"- [{'x' if done else ' '}] {text}" for text, done in steps]
@@ -199,18 +202,16 @@ def _endorsed(view: SpecView) -> list[str]:
     ]
 
 
+def _label_gone(view: SpecView) -> bool:
+    return view.outcome is Outcome.CANCELLED and view.outcome_detail.startswith(LABEL_REMOVED)
+
+
 def _next_hint(view: SpecView) -> str:
-    if view.outcome is Outcome.CANCELLED and view.outcome_detail.startswith(LABEL_REMOVED):
+    if _label_gone(view):
         return "To start anew, set the label again"
     if view.outcome in {Outcome.FAILED, Outcome.PUSH_REFUSED, Outcome.CANCELLED}:
-        retry = (
-            "press Retry on the check run, or set the label again"
-            if view.pull_number
-            else "set the label again"
-        )
-        if view.is_planned:
-            retry = f"comment `/agent retry`, {'or ' if not view.pull_number else ''}{retry}"
-        return f"To try again, {retry}"
+        button = " press Retry on the check run," if view.pull_number else ""
+        return f"To try again, comment `/agent retry`,{button} or set the label again"
     if view.state == "paused":
         return "To go on, comment `/agent resume`"
     if view.outcome is Outcome.NO_CHANGES:

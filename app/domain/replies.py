@@ -66,6 +66,8 @@ class Facts:
     pausing: bool = False
     waits_for: str = ""
     """What keeps the next sandbox from starting, as the status comment says it."""
+    label_gone: bool = False
+    """It was cancelled by removing its label, so that only the label starts anew."""
 
 
 LABEL_GONE = "Its label was removed, which is what stopped it. Set the label again to start anew."
@@ -107,7 +109,8 @@ def render_unknown(line: str) -> str:
 
 
 def render_status_reply(facts: Facts) -> str:
-    text = _STATES[facts.state]
+    by_label = facts.label_gone and facts.state is SpecState.CANCELLED
+    text = f"It was cancelled. {LABEL_GONE}" if by_label else _STATES[facts.state]
     if facts.waits_for:
         text += f" It waits for {facts.waits_for}."
     if facts.ending:
@@ -118,6 +121,13 @@ def render_status_reply(facts: Facts) -> str:
     links += [f"[plan]({facts.plan_url})"] if facts.plan_url else []
     links += [f"#{facts.pull_number}"] if facts.pull_number else []
     return f"{text} See {', '.join(links)}." if links else text
+
+
+def render_ended(state: SpecState, *, label_gone: bool, label: str) -> str:
+    """To words on work that is completed or cancelled; `label`: the one that starts work."""
+    if state is not SpecState.CANCELLED:
+        return ENDED_WELL.format(label=label)
+    return ENDED_BY_LABEL if label_gone else ENDED
 
 
 def render_approval(approval: Approval, facts: Facts) -> str:
@@ -196,5 +206,9 @@ ENDED_WELL = (
     "This work has ended, so nobody hears this message. For more work, open an issue and label it `{label}`."
 )
 ENDED = "This work was cancelled, so nobody hears this message yet. `/agent retry` takes the work up again and hands it to the agent."
+ENDED_BY_LABEL = (
+    "This work was cancelled by removing its label, so nobody hears this message. Set the label again to start anew, then "
+    "say it again."
+)
 CORRECTION = "This replaces an earlier message of mine, which was changed since:\n\n{text}"
 INTERRUPT = "Stop now."

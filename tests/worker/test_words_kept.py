@@ -28,6 +28,37 @@ async def test_words_beside_a_stop_wait_for_a_retry_and_that_is_said(bench: Benc
     assert await poll(bench) == ["Use tabs next time."]
 
 
+async def test_words_after_the_label_was_removed_are_answered_with_the_label_and_no_retry(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    say(bench, number, "Use tabs.")
+    bench.unlabel(number)
+    await bench.rest()
+    await bench.pass_time(60)
+    say(bench, bench.github.pulls(bench.name)[0]["number"], "Use spaces.")
+    say(bench, number, "/agent status")
+    await bench.rest()
+    await bench.pass_time(60)
+    pull = bench.github.pulls(bench.name)[0]["number"]
+    told = [*replies(bench, number), *replies(bench, pull), bench.status(number)]
+    assert ["et the label again" in text for text in told] == [True, True, True]
+    assert [text for text in told if "/agent retry" in text] == []
+    assert "not taken in before the work ended" in bench.status(number)
+
+
+async def test_stopped_in_review_then_the_status_says_what_was_pushed_and_how_to_go_on(bench: Bench) -> None:
+    number = await ready(bench)
+    say(bench, number, "/agent stop")
+    await bench.rest()
+    await bench.pass_time(60)
+    status = bench.status(number)
+    assert "- [x] Result checked and pushed\n- [ ] Ready for review" in status
+    assert (
+        "To try again, comment `/agent retry`, press Retry on the check run, or set the label again" in status
+    )
+
+
 async def test_words_beside_a_stop_are_changed_after_the_retry_then_the_agent_hears_it_at_once(
     bench: Bench,
 ) -> None:

@@ -46,7 +46,7 @@ async def set_base(
     if not await record_base(session, spec.id, branch, now):
         return BASE_LATE.format(base=spec.base_branch or "")
     if spec.state not in SPEC_LIVE:
-        return f"{BASE_TAKEN.format(branch=branch)} {render_status_reply(Facts(spec.state))}"
+        return f"{BASE_TAKEN.format(branch=branch)} {render_status_reply(Facts(spec.state, label_gone=spec.label_gone))}"
     planned = spec.state is not SpecState.QUEUED and spec.base_branch not in {None, branch}
     after = BASE_AFTER_PLAN.format(base=spec.base_branch) if planned else ""
     return BASE_TAKEN.format(branch=branch) + after

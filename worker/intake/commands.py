@@ -91,6 +91,7 @@ def facts_of(spec: Spec) -> Facts:
         pull_number=spec.pull_number,
         pausing=spec.pause_asked_at is not None and spec.state in SPEC_LIVE,
         waits_for=spec.waits_for,
+        label_gone=spec.label_gone,
     )
 
 

@@ -19,14 +19,13 @@ from app.domain.markers import notice_marker
 from app.domain.ports import User
 from app.domain.replies import (
     CONFUSED,
-    ENDED,
-    ENDED_WELL,
     EYES,
     HELD,
     NO_WORK,
     PAUSED_HEARD,
     SAID_ENOUGH,
     THUMBS_UP,
+    render_ended,
     render_help,
 )
 from app.domain.sanitize import escape_markdown
@@ -261,7 +260,7 @@ async def _say(hearing: Hearing, asked: Asked, verdict: Verdict, text: str) -> N
         )(asked.session)
     elif text and ended in {SpecState.COMPLETED, SpecState.CANCELLED}:
         # Said once for each end, however much is said there afterwards.
-        body = ENDED if ended is SpecState.CANCELLED else ENDED_WELL.format(label=hearing.parts.labels.agent)
+        body = render_ended(ended, label_gone=asked.spec.label_gone, label=hearing.parts.labels.agent)
         await _notice(hearing, verdict, f"ended:{told}", body)(asked.session)
 
 

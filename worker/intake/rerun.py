@@ -61,4 +61,4 @@ def _why_not(spec: Spec, key: str, login: str) -> str:
     """Where people could not know that there is nothing to try again; '' while it is at work."""
     if spec.outcome == Outcome.DONE:
         return render_no_retry(key, login)
-    return f"{notice_marker(key)}\n{LABEL_GONE}" if spec.cancel_reason == "label_removed" else ""
+    return f"{notice_marker(key)}\n{LABEL_GONE}" if spec.label_gone else ""

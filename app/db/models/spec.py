@@ -169,6 +169,11 @@ class Spec(Base):
         """What keeps its next sandbox from starting, in words; empty when nothing does."""
         return describe_wait(self.queue_reason, self.queue_place) if self.queued_at is not None else ""
 
+    @property
+    def label_gone(self) -> bool:
+        """It was cancelled, or is being cancelled, because its label was removed: only the label starts anew."""
+        return self.cancel_reason == "label_removed"
+
 
 class Phase(Base):
     """One planning phase of a spec: its newest output, and how it came about."""
