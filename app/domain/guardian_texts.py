@@ -1,7 +1,7 @@
 """What the guardian says: to the agent, and to people when it has paused the work. Pure.
 
-What is quoted comes from a sandbox, or from a model that has read what came from one. The agent gets its own words back as they are, cut to a line; people get them without
-credentials, in code marks that nothing in them can close.
+What is quoted comes from a sandbox, or from a model that has read what came from one. The agent gets its own words back
+as they are, cut to a line; people get them without credentials, in code marks that nothing in them can close.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def reminder_lines(reminders: Sequence[Rule]) -> list[str]:
     if not reminders:
         return []
     times = "once" if len(reminders) == 1 else f"{len(reminders)} times"
-    return ["", f"Reminded {times}: {name_reminders(reminders)}."]
+    return ["", f"The agent was reminded {times}: {name_reminders(reminders)}."]
 
 
 def _quoted(detail: str, limit: int = MAX_DETAIL) -> str:

@@ -83,7 +83,7 @@ PHASE_FAILED = (
     "The plan did not come about: after {attempts} attempts, phase **{phase}** still lacked\n\n{reasons}"
 )
 CONFLICT = (
-    "its result can't be merged with what other tasks changed meanwhile:\n\n{paths}\n\n"
+    "The result can't be merged with what others changed meanwhile:\n\n{paths}\n\n"
     "It is kept: `issuewright specs bundle {spec_id}`."
 )
 FOLLOW_UP_FAILED_BEGINS = "What was said last could not be followed"

@@ -141,7 +141,10 @@ def status_missing(view: SpecView) -> str:
 def _facts(view: SpecView) -> list[str]:
     rows = [f"| Asked by | {escape_markdown(view.labeler_login)} with `{view.trigger_label}` |"]
     if view.branch:
-        rows.append(f"| Branch | [`{view.branch}`]({view.branch_url}) from `{view.base_branch}` |")
+        # Where nothing was to change, the branch is deleted.
+        gone = view.outcome is Outcome.NO_CHANGES
+        name = f"`{view.branch}`" if gone else f"[`{view.branch}`]({view.branch_url})"
+        rows.append(f"| Branch | {name} from `{view.base_branch}` |")
     if view.pull_number:
         rows.append(f"| Pull request | #{view.pull_number} |")
     if view.waits_for:

@@ -548,9 +548,9 @@ def test_people_are_told_without_credentials_mentions_or_markup_of_the_agents() 
 
 def test_status_comment_names_each_kind_of_reminder_once() -> None:
     assert reminder_lines(()) == []
-    assert reminder_lines([Rule.BUDGET])[-1] == "Reminded once: most of the budget used up."
+    assert reminder_lines([Rule.BUDGET])[-1] == "The agent was reminded once: most of the budget used up."
     assert reminder_lines([Rule.ERROR, Rule.EDIT, Rule.ERROR])[-1] == (
-        "Reminded 3 times: the same error again and again; the same change made or undone again and again."
+        "The agent was reminded 3 times: the same error again and again; the same change made or undone again and again."
     )
 
 

@@ -67,7 +67,7 @@ def test_agents_that_loop_or_delete_tests_are_reminded_and_then_stopped_and_peop
         assert f"Seen last: {phrases[name]}" in notice
         assert "`/agent resume`" in notice
         status = kit.wait_status(numbers[name], "⏸️ Paused")
-        assert "Reminded 3 times: " in status
+        assert "The agent was reminded 3 times: " in status
         assert phrases[name] in status
         told = guardian_events(world, status)
         assert [one["event_type"] for one in told] == ["guardian.nudged"] * 3 + ["guardian.paused"]

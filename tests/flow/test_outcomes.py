@@ -87,6 +87,9 @@ def test_refused_result_is_not_pushed_and_says_which_rule_it_broke(world: World,
         told = status.split("The change that was not pushed")[0]
         assert [path for path in paths if path not in told] == [], name
         assert "notes.txt" not in told, name
+        assert (
+            "\n\nProtected paths are changed: that needs a person.\n- `" in told or name != "protected_ways"
+        )
         assert kit.changed() == [], name
         assert not any(entry["kind"] == "git" for entry in kit.writes()), name
     assert "vT8kQ2mZr5Xw1Nc7Yb4" not in str(repositories["secret"].now()), "where, not what"

@@ -87,7 +87,7 @@ async def test_loop_then_one_reminder_reaches_the_agent_and_is_seen_by_everyone(
     (one,) = await interventions(bench)
     assert (one.event_type, one.rule, one.text, one.at_seq) == ("guardian.nudged", "command", said, 6)
     await bench.pass_time(15)
-    assert "Reminded once: the same command again and again." in bench.status(number)
+    assert "The agent was reminded once: the same command again and again." in bench.status(number)
     assert replies(bench, number) == []
 
 
@@ -177,7 +177,7 @@ async def test_fourth_finding_pauses_asks_people_once_and_a_resume_starts_the_co
     assert "the same error again and again" in notice
     assert "(`the module has no such name @everyone`)" in notice
     assert notice.count("<!--") == 1, "the marker of our own"
-    assert "Reminded 3 times: the same command again and again." in bench.status(number)
+    assert "The agent was reminded 3 times: the same command again and again." in bench.status(number)
     assert (await done(bench))[-1] == ("guardian.paused", "error")
     await bench.pass_time(600, 60)
     assert replies(bench, spec.pull_number) == [notice]

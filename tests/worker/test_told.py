@@ -120,6 +120,21 @@ async def test_retry_on_an_old_head_of_work_that_ended_well_is_answered_once(ben
     assert [("Nothing to try again" in text) for text in bench.comments(number)] == [False, True]
 
 
+async def test_retry_pressed_where_nothing_was_to_change_is_answered_once(bench: Bench) -> None:
+    number = await start(bench)
+    await bench.hand_in(head_sha=bench.sandboxes.newest.start_sha)
+    await bench.rest()
+    await bench.pass_time(60)
+    assert (await bench.spec()).state is SpecState.COMPLETED
+    branch = next(line for line in bench.status(number).splitlines() if line.startswith("| Branch |"))
+    assert "](" not in branch, "it is deleted"
+    for _ in range(2):
+        bench.github.press_button(newest_check(bench)["id"], "carol", "retry")
+        await hear_suites(bench)
+    await bench.pass_time(5)
+    assert [("Nothing to try again" in text) for text in bench.comments(number)] == [False, True]
+
+
 async def test_check_put_off_when_the_pull_request_was_opened_follows_soon(bench: Bench) -> None:
     bench.github.add_fault(method="POST", path=f"{bench.name}/check-runs$", status=502, times=2)
     number = bench.open_issue()

@@ -107,7 +107,7 @@ async def test_agent_leaves_its_task_then_the_models_words_reach_it_as_a_reminde
     assert [(one.message_type, one.author_id) for one in await messages(bench)] == [("guardian_nudge", None)]
     assert await done(bench) == [("guardian.nudged", "verdict")]
     await bench.pass_time(15)
-    assert "Reminded once: away from the task" in bench.status(number)
+    assert "The agent was reminded once: away from the task" in bench.status(number)
     await tell(bench, bash("ls"))
     assert await look(bench) == Looked(1), "it is said once"
 

@@ -216,8 +216,12 @@ def failure_text(manifest: Manifest, secrets: tuple[str, ...]) -> str:
 
 def _why_failed(step: Step, sandbox: Sandbox, manifest: Manifest) -> str:
     """The same with what is known of the model's key, and a full stop."""
-    text = key_trouble(step, sandbox) or failure_text(manifest, step.parts.secrets)
-    return text if text.endswith((".", "!", "?", "```")) else f"{text}."
+    return _as_sentence(key_trouble(step, sandbox) or failure_text(manifest, step.parts.secrets))
+
+
+def _as_sentence(text: str) -> str:
+    stop = "" if text.endswith((".", "!", "?", "```")) else "."
+    return f"{text[:1].upper()}{text[1:]}{stop}"
 
 
 def _of_task(step: Step) -> str:
@@ -247,12 +251,12 @@ async def _refused(step: Step, sandbox: Sandbox, manifest: Manifest, taken: Take
             await give_up_messages(session, sandbox.id)
         elif step.spec.state is SpecState.IN_REVIEW:
             await record_failed_round(step, session, sandbox, decision.code)
-    lines = [decision.detail]
+    lines = [_as_sentence(decision.detail)]
     if saved:
         lines.append("\n" + SAVED_BEFORE)
     lines += [f"- `{path}`" for path in decision.paths]
     lines.append("\n" + KEPT.format(spec_id=step.spec.id))
     if taken.patch:
         patch = redact(taken.patch, step.parts.secrets)
-        lines.append("\nThe change that was not pushed:\n\n" + quote_block(patch, 12_000))
+        lines.append("\nThe change that was not pushed:\n\n" + quote_block(patch.rstrip("\n"), 12_000))
     return await step.end(SpecState.FAILED, Outcome.PUSH_REFUSED, "\n".join(lines))

@@ -14,7 +14,7 @@ from app.domain.errors import RetryAt
 from app.domain.markers import notice_marker
 from app.domain.notices import NO_RETRY, render_no_retry
 from app.domain.replies import LABEL_GONE, RetryRefusal
-from app.domain.states import DeliveryState
+from app.domain.states import DeliveryState, SpecState
 from app.domain.triggers import Happening
 from app.domain.view import Outcome
 from worker.intake.addressed import may_write, owe_notice, repo_of
@@ -59,6 +59,6 @@ async def rerun(parts: Parts, happening: Happening, app_id: int) -> Verdict:
 
 def _why_not(spec: Spec, key: str, login: str) -> str:
     """Where people could not know that there is nothing to try again; '' while it is at work."""
-    if spec.outcome == Outcome.DONE:
+    if spec.outcome == Outcome.DONE or spec.state is SpecState.COMPLETED:
         return render_no_retry(key, login)
     return f"{notice_marker(key)}\n{LABEL_GONE}" if spec.label_gone else ""
