@@ -68,9 +68,8 @@ def _for_people(shown: dict[str, Any]) -> dict[str, Any]:
         kept |= {"trouble": seen, "done": told["done"], "kept": log if told["log_bytes"] else None}
     for name in ("settings", "detail"):
         if shown.get(name):
-            kept[name] = [
-                f"{key}: {_value(value)}" for key, value in shown[name].items() if value not in (None, [], {})
-            ]
+            lines = ((key, _value(value)) for key, value in shown[name].items() if value is not None)
+            kept[name] = [f"{key}: {text}" for key, text in lines if text]
     return kept
 
 
@@ -92,8 +91,12 @@ def _value(value: object) -> str:
         )
     if isinstance(value, dict):
         return ", ".join(
-            f"{key} {one}" for key, one in value.items() if not isinstance(one, str) or len(one) < 80
+            f"{key} {_value(one)}"
+            for key, one in value.items()
+            if one is not None and (not isinstance(one, str) or len(one) < 80)
         )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return str(value)
 
 

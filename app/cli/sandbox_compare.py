@@ -93,7 +93,7 @@ def _test(task: dict[str, Any] | None) -> dict[str, Any] | None:
 def side_by_side(left: dict[str, Any], right: dict[str, Any]) -> list[dict[str, str]]:
     """Rows for people: a measure and both values; what neither has is left out."""
     rows = [
-        (name, left[name], right[name])
+        (name.replace("_", " "), left[name], right[name])
         for name in (
             "task",
             "state",
@@ -134,6 +134,8 @@ def _file_words(row: dict[str, int] | None) -> str | None:
 def _test_words(ran: dict[str, Any] | None) -> str | None:
     if ran is None:
         return None
+    if ran["exit_code"] is None:
+        return "cut at its time limit"
     return "passed" if ran["exit_code"] == 0 else f"failed ({ran['exit_code']})"
 
 

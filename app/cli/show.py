@@ -36,9 +36,9 @@ def show_rows(columns: Sequence[str], rows: Sequence[Row], nothing: str) -> None
     for column in columns:
         # Ids are copied from here into the next command: never cut.
         width = max(len(row[columns.index(column)]) for row in lines) if column == "id" else None
-        table.add_column(
-            column.replace("_", " "), no_wrap=column != "title", overflow="ellipsis", min_width=width
-        )
+        # A column named by an id keeps its name: it is copied too.
+        name = column if any(map(str.isdigit, column)) else column.replace("_", " ")
+        table.add_column(name, no_wrap=column != "title", overflow="ellipsis", min_width=width)
     for line in lines:
         table.add_row(*(Text(cell) for cell in line))
     Console().print(table)
@@ -72,12 +72,13 @@ def _is_time(text: str) -> bool:
 
 
 def _age(text: str) -> str:
-    """A time of the API as local people read it: how long ago."""
+    """A time of the API as people read it: how long ago, or how far ahead."""
     try:
         seconds = (datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()
     except (ValueError, TypeError):
         return text
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if abs(seconds) >= size:
-            return f"{seconds / size:.0f} {unit} ago"
-    return f"{seconds:.0f} s ago"
+    far = abs(seconds)
+    units = ((86_400, "d"), (3600, "h"), (60, "min"))
+    size, unit = next((one for one in units if far >= one[0]), (1, "s"))
+    said = f"{far / size:.0f} {unit}"
+    return f"in {said}" if round(seconds) < 0 else f"{said} ago"

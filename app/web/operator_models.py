@@ -125,6 +125,7 @@ class SandboxItem(BaseModel):
     attempt: int
     reason: str | None
     activity: str | None
+    """starting, working, waiting or ended; null before its agent was heard of."""
 
     @classmethod
     def of(cls, row: SandboxRow) -> SandboxItem:
@@ -188,7 +189,7 @@ def _sandbox_fields(sandbox: Sandbox, spec: Spec, repository: str) -> dict[str, 
         "task_id": sandbox.task_id,
         "attempt": sandbox.attempt,
         "reason": sandbox.reason,
-        "activity": sandbox.activity,
+        "activity": sandbox.activity if sandbox.ended_at is None else "ended",
     }
 
 

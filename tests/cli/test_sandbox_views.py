@@ -78,7 +78,23 @@ def test_two_sandboxes_side_by_side(issuewright: Issuewright, boxes: tuple[str, 
     assert rows["phase explore"] == "completed, 20 s, 2 attempts\t-"
     assert rows["file x.py"] == "-\t+2 -2"
     assert rows["test"] == "-\tpassed"
+    assert rows["model key of"] == "-\tuser"
     assert issuewright.run("sandboxes", "compare", boxes[0], "sbx_none").code == 1
+
+
+async def test_times_to_come_and_the_end_of_an_agent_are_told_as_such(
+    issuewright: Issuewright, boxes: tuple[str, str], migrated: Path
+) -> None:
+    db = Database(f"sqlite+aiosqlite:///{migrated}")
+    async with db.write() as session:
+        values = {"activity": "waiting", "deadline_at": datetime.now(UTC) + timedelta(minutes=45, seconds=20)}
+        await session.execute(update(Sandbox).where(Sandbox.id == boxes[1]).values(**values))
+    await db.aclose()
+    lines = issuewright.run("sandboxes", "show", boxes[1]).out.splitlines()
+    shown = {line[:20].strip(): line[20:].strip() for line in lines}
+    assert shown["deadline at"] == "in 45 min"
+    assert shown["ended at"].endswith(" ago")
+    assert shown["activity"] == "ended"
 
 
 def test_diff_is_shown_with_its_marks_and_without_what_a_terminal_obeys(
