@@ -103,7 +103,9 @@ async def _keep(narrator: Narrator, stage: Stage) -> None:
     """Until Ctrl-C."""
     narrator.say()
     narrator.say(f"Still running: the issue and the pull request above, and the app at {stage.app_url}")
-    narrator.say("Comment on them, look at them. Ctrl-C stops everything and removes it.")
+    narrator.say(
+        "Open them in a browser and comment there, /agent help for one. Ctrl-C stops and removes everything."
+    )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

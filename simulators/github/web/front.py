@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from simulators.github.actions.issues import add_comment
 from simulators.github.model import Issue, Repository
 from simulators.github.platform import Platform
 from simulators.github.rest.manifest import submit_manifest
@@ -25,6 +26,7 @@ SECURITY = {
     "X-Content-Type-Options": "nosniff",
 }
 REPOSITORY = re.compile(r"/(?P<owner>[^/]+)/(?P<name>[^/]+?)(?P<rest>/.*)?")
+NEW_COMMENT = re.compile(r"(?P<page>/(?P<name>[^/]+/[^/]+)/(?:issues|pull)/(?P<number>\d+))/comments")
 NEW_APP = re.compile(r"(?:/organizations/([^/]+))?/settings/apps/new")
 
 
@@ -37,11 +39,13 @@ class WebFront:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         request = Request(scope, receive)
-        found = NEW_APP.fullmatch(request.url.path)
-        if found and request.method == "POST":
+        path, posted = request.url.path, request.method == "POST"
+        if posted and (found := NEW_APP.fullmatch(path)):
             answer = await self._new_app(request, found[1])
+        elif posted and (found := NEW_COMMENT.fullmatch(path)):
+            answer = await self._new_comment(request, found)
         elif request.method in ("GET", "HEAD"):
-            answer = self._get(request.url.path)
+            answer = self._get(path)
         else:
             answer = PlainTextResponse("Not Found", 404)
         answer.headers.update(SECURITY)
@@ -85,6 +89,19 @@ class WebFront:
         except (ValueError, json.JSONDecodeError) as problem:
             return PlainTextResponse(f"Invalid GitHub App configuration: {problem}", 422)
         return RedirectResponse(target, 302)
+
+    async def _new_comment(self, request: Request, found: re.Match[str]) -> Response:
+        """The form below a conversation: its comment is there when the browser comes back."""
+        form = parse_qs((await request.body()).decode("utf-8", "replace"))
+        world, text = self.platform.world, form.get("body", [""])[0].strip()
+        try:
+            repository = world.repository(found["name"])
+            issue, author = repository.issues[int(found["number"])], world.user(form.get("by", [""])[0])
+        except LookupError:
+            return PlainTextResponse("Not Found", 404)
+        if text:
+            add_comment(self.platform, repository, issue, author, text)
+        return RedirectResponse(found["page"], 303)
 
 
 @dataclass(frozen=True)

@@ -194,6 +194,22 @@ def conversation(world: World, issue: Issue) -> Html:
     return join(shown for _, _, shown in sorted(lines, key=lambda line: line[:2]))
 
 
+def comment_form(world: World, repository: Repository, issue: Issue) -> Html:
+    """Anybody may be spoken for: whoever looks at a simulation plays all its people."""
+    kind = "pull" if issue.pull else "issues"
+    people = [user.login for user in world.users.values() if user.kind == "User"]
+    return el(
+        "form",
+        el("textarea", name="body", rows="4", required="", placeholder="A comment, or /agent help"),
+        el("button", "Comment"),
+        " as ",
+        el("select", [el("option", login) for login in people], name="by"),
+        cls="box comment",
+        method="post",
+        action=f"{base_path(world, repository)}/{kind}/{issue.number}/comments",
+    )
+
+
 def issue_head(world: World, repository: Repository, issue: Issue) -> Html:
     """Title, state and labels."""
     title = el("h1", issue.title, " ", el("small", f"#{issue.number}"))
@@ -220,8 +236,9 @@ def issue_head(world: World, repository: Repository, issue: Issue) -> Html:
 def issue_page_of(world: World, repository: Repository, issue: Issue) -> Html:
     """An issue."""
     first = box(world, issue.user_id, issue.created_at, render(issue.body), reactions(issue.reactions))
-    content = [issue_head(world, repository, issue), first, conversation(world, issue)]
-    return repository_page(world, repository, issue.title, *content, tab="issues")
+    talk = [first, conversation(world, issue), comment_form(world, repository, issue)]
+    head = issue_head(world, repository, issue)
+    return repository_page(world, repository, issue.title, head, *talk, tab="issues")
 
 
 def runs_of(repository: Repository, sha: str) -> list[CheckRun]:
@@ -259,9 +276,8 @@ def pull_page(world: World, repository: Repository, issue: Issue, tab: str) -> H
     body: Html
     if tab == "":
         first = box(world, issue.user_id, issue.created_at, render(issue.body), reactions(issue.reactions))
-        body = join(
-            [first, conversation(world, issue), el("h2", "Checks"), check_rows(world, repository, runs)]
-        )
+        checks = [el("h2", "Checks"), check_rows(world, repository, runs)]
+        body = join([first, conversation(world, issue), *checks, comment_form(world, repository, issue)])
     elif tab == "commits":
         rows = [
             commit_row(world, repository, sha) for sha in git.log(f"{pull.base_sha}..{pull.head_sha}")[::-1]

@@ -126,3 +126,21 @@ def test_manifest_when_submitted_then_code_becomes_a_working_app(stage: Stage, b
     own = browser.get("/app", headers={"Authorization": f"Bearer {token}"}).json()
     assert own["permissions"] == {"metadata": "read", "issues": "write"}
     assert browser.post("/settings/apps/new", data={"manifest": "[]"}).status_code == 422
+
+
+@pytest.mark.parametrize("kind", ["issues", "pull"])
+def test_form_below_a_conversation_is_sent_then_its_comment_is_there_and_heard_of(
+    stage: Stage, browser: httpx.Client, kind: str
+) -> None:
+    number = stage.pull() if kind == "pull" else stage.control.open_issue(REPO, "bob", "Title", "")["number"]
+    page = f"/{REPO}/{kind}/{number}"
+    assert f'action="{page}/comments"' in browser.get(page).text
+    answer = browser.post(f"{page}/comments", data={"by": "carol", "body": f"/agent help {EVIL}"})
+    assert (answer.status_code, answer.headers["location"]) == (303, page)
+    said = stage.control.issue(REPO, number)["comment_list"]
+    assert [(one["user"]["login"], one["body"]) for one in said] == [("carol", f"/agent help {EVIL}")]
+    stage.control.wait_for_delivery("issue_comment", "created")
+    assert "<script>" not in browser.get(page).text
+    for wrong in ({"by": "carol", "body": " "}, {"by": "nobody", "body": "x"}, {"body": "x"}, {}):
+        browser.post(f"{page}/comments", data=wrong)
+    assert len(stage.control.issue(REPO, number)["comment_list"]) == 1
