@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -53,14 +52,6 @@ async def move_sandbox(
 
 async def set_sandbox(session: AsyncSession, sandbox_id: str, now: datetime, **values: Any) -> None:
     await session.execute(update(Sandbox).where(Sandbox.id == sandbox_id).values(updated_at=now, **values))
-
-
-async def list_known_names(session: AsyncSession, names: Sequence[str]) -> set[str]:
-    """Those of `names` that a row not yet removed stands for."""
-    statement = select(Sandbox.provider_name).where(
-        Sandbox.provider_name.in_(names), Sandbox.removed_at.is_(None)
-    )
-    return set((await session.execute(statement)).scalars())
 
 
 async def list_not_removed(session: AsyncSession, host_id: str | None, limit: int = 500) -> list[Sandbox]:

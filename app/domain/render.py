@@ -21,7 +21,6 @@ from app.domain.sanitize import (
 from app.domain.states import SPEC_LIVE
 from app.domain.view import Outcome, SpecView
 
-CHECK_NAME = "Issuewright"
 MAX_CHECK_TEXT = 65_535
 RETRY_ACTION = ("Retry", "Run the failed work again", "retry")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from app.domain.errors import Denied, Gone, OutsideError
+from app.domain.errors import Gone, OutsideError
 from app.domain.ids import InstallationId, RepoId, UserId
 from app.domain.ports import Identity, Permission, RepoRef, Repository, User
 from app.github.clients import Api, Ask, work_on
@@ -115,13 +115,6 @@ class Apps(Family):
     async def _permission_of(self, repo: RepoRef, login: str) -> _PermissionAnswer:
         path = repo_path(repo, "collaborators", quote(login, safe=""), "permission")
         return await self._api.fetch(_PermissionAnswer, Ask("GET", path, work_on(repo)))
-
-    async def fetch_granted(self, installation_id: InstallationId) -> dict[str, str]:
-        """The permissions that an installation grants, by name. Raises Denied when it is suspended."""
-        found = await self._api.fetch(InstallationPart, Ask("GET", f"/app/installations/{installation_id}"))
-        if found.suspended_at is not None:
-            raise Denied("this installation is suspended", reason="suspended")
-        return dict(found.permissions or {})
 
 
 def _permission(text: str) -> Permission:

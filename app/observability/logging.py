@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, TextIO
 
 import structlog
-from structlog.contextvars import bind_contextvars, clear_contextvars, merge_contextvars, reset_contextvars
+from structlog.contextvars import bind_contextvars, merge_contextvars, reset_contextvars
 
 from app.observability.redaction import redact, redact_value, register_secret
 from app.settings import Settings
@@ -117,11 +117,6 @@ def bound(**keys: Any) -> Iterator[None]:
         yield
     finally:
         reset_contextvars(**tokens)
-
-
-def clear_bound() -> None:
-    """At the start of a job: nothing of an earlier one may cling to its lines."""
-    clear_contextvars()
 
 
 # ------------------------------------------------------------ processors

@@ -20,7 +20,6 @@ from app.sandbox.daytona_errors import BUSY, classify
 
 CALL_S = 12.0
 """For a call that does not carry files. Below a step's 20 s."""
-_LOAD_S = 15.0
 _CLOSE_S = 5.0
 
 Found = TypeVar("Found")

@@ -218,7 +218,6 @@ PROMPT_FILE = "prompt.md"
 PROMPT_ANEW_FILE = "prompt-anew.md"
 """In its stead, where the session to go on with can't be restored; only beside a transcript."""
 SYSTEM_FILE = "system.md"
-TOKEN_FILE = "token"  # noqa: S105 - a file name
 TRANSCRIPT_FILE = "transcript.tar.gz"
 
 LOADED = "loaded"

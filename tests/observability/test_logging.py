@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from structlog.contextvars import clear_contextvars
 
-from app.observability.logging import bound, clear_bound, configure_logging, get_logger
+from app.observability.logging import bound, configure_logging, get_logger
 from app.observability.redaction import register_secret
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRIVATE KEY-----"
@@ -30,7 +31,7 @@ def out() -> Iterator[io.StringIO]:
     configure_logging("web", "json", "debug", stream)
     register_secret(PLANTED["webhook secret"])
     yield stream
-    clear_bound()
+    clear_contextvars()
     logging.captureWarnings(capture=False)
     logging.getLogger().handlers[:], level = before
     logging.getLogger().setLevel(level)

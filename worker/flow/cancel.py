@@ -19,7 +19,7 @@ from sandbox_payload.wire import ArtifactName
 from worker.flow.adopt import find_head
 from worker.flow.cut_round import is_in_round, record_round_to_go_on
 from worker.flow.left import is_handed_in
-from worker.flow.let_go import fetch_sight
+from worker.flow.let_go import ask_to_stop, fetch_sight
 from worker.flow.merged import end_merged
 from worker.flow.rescue import rescue_checkpoint
 from worker.flow.wrap_up import is_wrapping_up
@@ -113,10 +113,7 @@ async def _stopped(step: Step, sandbox: Sandbox, sight: SandboxSight) -> bool:
     if alive and sandbox.stop_asked_at is None:
         if await is_wrapping_up(step, sandbox, sight.status):
             return False
-        # Asked first, recorded after: the other way round a kill in between would leave it unasked until the grace is over.
-        crashpoint("stop.before")
-        await provider.ensure_stopped(sandbox.provider_name, GRACE_S)
-        crashpoint("stop.after")
+        await ask_to_stop(step, sandbox, GRACE_S)
         async with step.saving() as session:
             await set_sandbox(session, sandbox.id, now, stop_asked_at=now)
             if is_in_round(step, sandbox):

@@ -42,6 +42,15 @@ async def fetch_sight(step: Step, sandbox: Sandbox) -> SandboxSight:
         return SandboxSight(sandbox.provider_name, SandboxStatus.ABSENT)
 
 
+async def ask_to_stop(step: Step, sandbox: Sandbox, grace_s: float) -> None:
+    """What it has is to be handed over within `grace_s`. Asked first, recorded by the caller after: the other way round a
+    kill in between would leave it unasked until the grace is over.
+    """
+    crashpoint("stop.before")
+    await step.parts.sandboxes.ensure_stopped(sandbox.provider_name, grace_s)
+    crashpoint("stop.after")
+
+
 async def take_down(step: Step, sandbox: Sandbox) -> None:
     """Removed at the provider, and noted. One whose key no longer works, the operator's or that of somebody's own
     account, is let go of and told: when the key is back, it is found as one that nobody waits for.

@@ -9,11 +9,10 @@ from app.db.sandboxes import move_sandbox, set_sandbox
 from app.db.tasks import move_task
 from app.domain.ports import SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
-from app.observability.crashpoints import crashpoint
 from worker.flow.cut_round import is_in_round, record_round_to_go_on
 from worker.flow.follow import goes_on
 from worker.flow.left import is_handed_in
-from worker.flow.let_go import fetch_sight, let_go
+from worker.flow.let_go import ask_to_stop, fetch_sight, let_go
 from worker.flow.lost import handed_in_meanwhile
 from worker.flow.rescue import rescue_checkpoint
 from worker.step import SLOW, Step
@@ -48,14 +47,11 @@ def _pending(step: Step) -> list[Task]:
 
 async def _gone(step: Step, sandbox: Sandbox) -> bool:
     """Ask it to end, give it time, take it down. True when it is away; a result that came is left for its own step."""
-    now, provider = step.now(), step.parts.sandboxes
+    now = step.now()
     sight = await fetch_sight(step, sandbox)
     alive = sight.status in {SandboxStatus.RUNNING, SandboxStatus.CREATING}
     if alive and sandbox.stop_asked_at is None:
-        # Asked first, recorded after: the other way round a kill in between would leave it unasked until the grace is over.
-        crashpoint("stop.before")
-        await provider.ensure_stopped(sandbox.provider_name, GRACE_S)
-        crashpoint("stop.after")
+        await ask_to_stop(step, sandbox, GRACE_S)
         await _record_asked(step, sandbox, now)
         return False
     if alive and now - (sandbox.stop_asked_at or now) < timedelta(seconds=GRACE_S + 5):

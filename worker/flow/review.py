@@ -11,11 +11,10 @@ from app.domain.ports import SandboxStatus
 from app.domain.states import SANDBOX_LIVE, SpecState
 from app.domain.supervision import GONE
 from app.domain.view import Outcome
-from app.observability.crashpoints import crashpoint
 from worker.flow.checks import look_at_checks
 from worker.flow.cut_round import is_in_round, note_lost_round
 from worker.flow.left import is_handed_in
-from worker.flow.let_go import let_go
+from worker.flow.let_go import ask_to_stop, let_go
 from worker.flow.lost import handed_in_meanwhile, trouble_of
 from worker.flow.merged import end_merged
 from worker.flow.rescue import rescue_checkpoint, save_log
@@ -62,9 +61,7 @@ async def look_after(step: Step, sandbox: Sandbox) -> bool:
         if trouble is None or trouble in GONE:
             return True
         if sandbox.stop_asked_at is None:
-            crashpoint("stop.before")
-            await step.parts.sandboxes.ensure_stopped(sandbox.provider_name, STOP_GRACE_S)
-            crashpoint("stop.after")
+            await ask_to_stop(step, sandbox, STOP_GRACE_S)
             async with step.saving() as session:
                 await set_sandbox(session, sandbox.id, now, stop_asked_at=now)
             return True

@@ -15,6 +15,7 @@ from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState
 from app.domain.supervision import GONE, Trouble
 from app.observability.crashpoints import crashpoint
 from worker.flow.left import is_handed_in
+from worker.flow.let_go import ask_to_stop
 from worker.flow.lost import give_up_or_retry, handed_in_meanwhile, trouble_of
 from worker.flow.rescue import save_log
 from worker.step import Step
@@ -81,9 +82,7 @@ async def _stop(step: Step, sandbox: Sandbox, trouble: Trouble) -> datetime:
     """Ask it to wrap up; past the grace it counts as lost whatever it says."""
     now = step.now()
     if sandbox.stop_asked_at is None:
-        crashpoint("stop.before")
-        await step.parts.sandboxes.ensure_stopped(sandbox.provider_name, STOP_GRACE_S)
-        crashpoint("stop.after")
+        await ask_to_stop(step, sandbox, STOP_GRACE_S)
         async with step.saving() as session:
             await set_sandbox(session, sandbox.id, now, stop_asked_at=now)
         return step.later(2)
