@@ -153,7 +153,8 @@ def render_told(told: Told) -> str:
             "has done anything in that time. It starts by itself as soon as it can; whoever operates this Issuewright may want "
             "to look at `issuewright doctor` and `issuewright sandboxes list`."
         )
-    others = ", ".join(f"#{other.issue_number}" for other in told.others)
+    numbers = [f"#{other.issue_number}" for other in told.others]
+    others = " and ".join([*([", ".join(numbers[:-1])] if numbers[1:] else []), numbers[-1]])
     if told.link is Link.DUPLICATE:
         return (
             f"**Perhaps the same twice.** {others} asks for the same, word for word, and is being worked on as well. If one is "
@@ -161,9 +162,14 @@ def render_told(told: Told) -> str:
         )
     shown = ", ".join(f"`{_path(path)}`" for path in told.paths[:MAX_PATHS])
     more = f" and {len(told.paths) - MAX_PATHS} more" if len(told.paths) > MAX_PATHS else ""
+    count, second, other, it = (
+        ("Several", "later", "the others", "they are")
+        if numbers[1:]
+        else ("Two", "second", "the other", "it is")
+    )
     return (
-        f"**Two at the same files.** The work on {others} changes {shown}{more} too, so whichever is merged second may run into "
-        "conflicts. To let the other go first, comment `/agent pause` here, and `/agent resume` when it is merged."
+        f"**{count} at the same files.** The work on {others} changes {shown}{more} too, so whichever is merged {second} may "
+        f"run into conflicts. To let {other} go first, comment `/agent pause` here, and `/agent resume` when {it} merged."
     )
 
 

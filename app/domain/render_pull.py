@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from app.domain.markers import BODY_END, body_begin
 from app.domain.render import status_missing
@@ -16,7 +18,7 @@ from app.domain.sanitize import (
     sanitize_line,
     size,
 )
-from app.domain.view import Outcome, SpecView
+from app.domain.view import Outcome, SpecView, TaskView
 
 MAX_TITLE = 250
 _SECTION_ROOM = 20_000
@@ -48,7 +50,7 @@ def render_start_message(view: SpecView) -> str:
 
 def render_section(view: SpecView) -> str:
     """Our part of the body, between its markers."""
-    done = view.outcome is Outcome.DONE
+    done, tasks = view.outcome is Outcome.DONE, view.tasks
     lines = [body_begin(view.spec_id)]
     if done:
         text = next((task.summary for task in reversed(view.tasks) if task.summary), "")
@@ -56,11 +58,19 @@ def render_section(view: SpecView) -> str:
     elif view.outcome is not None and view.state in {"failed", "cancelled"}:
         how = "failed" if view.state == "failed" else "was cancelled"
         lines += ["### Not finished", "", f"The work {how}. The issue says why, and how to take it up again."]
+    elif view.outcome is Outcome.NO_CHANGES:
+        lines += [
+            "### Nothing to change",
+            "",
+            "The agent ended without changing a file. The issue says more.",
+        ]
     else:
-        where = status_missing(view) or "Its status stands on the issue."
+        where = status_missing(view) or "How far it is, and which tasks are done, stands on the issue."
+        # Until the end this is written once: only what stays true.
+        tasks = tuple(replace(task, state="pending") for task in tasks)
         lines += ["### Work in progress", "", f"An agent works on this. {where}"]
     lines += ["", "### Tasks", ""]
-    lines += _tasks(view)
+    lines += _tasks(view, tasks)
     for part in (evidence_lines(view, _EVIDENCE_ROOM), outcome_of_tests(view)):
         lines += ["", *part] if part else []
     lines += ["", f"Closes #{view.issue_number}"]
@@ -74,11 +84,11 @@ def render_section(view: SpecView) -> str:
     return "\n".join(lines)
 
 
-def _tasks(view: SpecView) -> list[str]:
+def _tasks(view: SpecView, tasks: Sequence[TaskView]) -> list[str]:
     if view.is_planned:
-        return task_list(view.tasks, _TASKS_ROOM)
-    ticks = ("x" if task.state == "completed" else " " for task in view.tasks)
-    titles = (escape_markdown(sanitize_line(task.title, 200)) for task in view.tasks)
+        return task_list(tasks, _TASKS_ROOM)
+    ticks = ("x" if task.state == "completed" else " " for task in tasks)
+    titles = (escape_markdown(sanitize_line(task.title, 200)) for task in tasks)
     return [f"- [{tick}] {title}" for tick, title in zip(ticks, titles, strict=True)]
 
 

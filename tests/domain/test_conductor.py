@@ -48,6 +48,10 @@ def test_many_specs_change_one_file_then_one_notice_each_of_bounded_length() -> 
     assert max(len(one.others) for one in found) == 5
     assert max(len(render_told(one)) for one in found) < 1_000
     assert "and 45 more" in render_told(found[-1])
+    assert render_told(found[0]).startswith("**Two at the same files.** The work on #1 changes ")
+    assert render_told(found[2]).startswith(
+        "**Several at the same files.** The work on #1, #2 and #3 changes "
+    )
 
 
 def test_same_file_in_two_repositories_then_nothing_is_told() -> None:

@@ -86,6 +86,7 @@ async def test_plan_is_made_then_its_tasks_run_in_order_and_end_in_one_pull_requ
     assert brief(bench).test_command == "python3 -m unittest"
     assert brief(bench).idle_s == 0
     assert "- [ ] **T1**" in plan_comment(bench, number)
+    assert "⏳" not in bench.github.pulls(bench.name)[0]["body"], "it is not written again until the end"
     await finish_task(bench, "one\n")
     assert "- [x] **T1**" in plan_comment(bench, number)
     assert "- [ ] **T2**" in plan_comment(bench, number)

@@ -128,6 +128,9 @@ async def test_retry_pressed_where_nothing_was_to_change_is_answered_once(bench:
     assert (await bench.spec()).state is SpecState.COMPLETED
     branch = next(line for line in bench.status(number).splitlines() if line.startswith("| Branch |"))
     assert "](" not in branch, "it is deleted"
+    pull = bench.github.pulls(bench.name)[0]
+    assert pull["state"] == "closed"
+    assert "### Nothing to change" in pull["body"]
     for _ in range(2):
         bench.github.press_button(newest_check(bench)["id"], "carol", "retry")
         await hear_suites(bench)

@@ -71,14 +71,15 @@ async def _save_work(step: Step, sandbox: Sandbox) -> None:
 
 
 async def _tell_body(step: Step) -> None:
-    """A pull request that stays open says that nobody works on it any more."""
+    """A pull request that stays open, or that we have closed, says that nobody works on it any more."""
     spec, github = step.spec, step.parts.github
-    if spec.pull_number is None or spec.outcome == Outcome.DONE or spec.pull_state != "open":
+    is_ours = spec.pull_state == ("closed" if spec.outcome == Outcome.NO_CHANGES else "open")
+    if spec.pull_number is None or spec.outcome == Outcome.DONE or not is_ours:
         return
     try:
         pull = await github.fetch_pull(step.repo, spec.pull_number)
         body = replace_section(pull.body, step.view)
-        if pull.state == "open" and body != pull.body:
+        if pull.state == spec.pull_state and body != pull.body:
             crashpoint("body.before")
             await github.ensure_pull_body(step.repo, spec.pull_number, body)
             crashpoint("body.after")
