@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -104,14 +104,12 @@ class Database:
             return (await connection.exec_driver_sql(statement, tuple(values))).all()
 
     def _execute_alone(self, statement: str, values: Sequence[object]) -> Sequence[Sequence[Any]]:
-        lent = self._plain_engine.raw_connection()
         try:
-            driver = cast("sqlite3.Connection", lent.driver_connection)
-            return driver.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
+            with closing(self._plain_engine.raw_connection()) as lent:
+                driver = cast("sqlite3.Connection", lent.driver_connection)
+                return driver.execute(statement, values).fetchall()
+        except sqlite3.Error as error:  # also of a file that can't be opened
             raise DBAPIError.instance(None, None, error, sqlite3.Error) from error
-        finally:
-            lent.close()
 
     async def transact_rows(self, work: Callable[[PlainSession], Result]) -> Result:
         """As `transact`, for work on mapped rows; what it has changed is written when it returns."""

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 from sqlalchemy import func, select, text
 
+from app.db.engine import Database
 from app.db.models import Delivery
 from app.domain.states import DeliveryState
 from app.queue.jobs import JobName
@@ -301,6 +302,18 @@ async def test_storage_missing_then_503_for_all_and_nothing_rung(make_world):
     assert {answer.status_code for answer in answers} == {503}
     await world.settled()
     assert world.doorbell.rings == []
+
+
+async def test_storage_can_not_be_opened_then_503_at_once(make_world, tmp_path):
+    world = make_world(Limits(webhook_store_s=60))
+    away = Database(f"sqlite+aiosqlite:///{tmp_path}/away.db")
+    (tmp_path / "away.db").mkdir()
+    world.parts.database, kept = away, world.database
+    async with asyncio.timeout(20):
+        answers = await asyncio.gather(*(post(world, BODY, signed(BODY)) for _ in range(5)))
+    assert {answer.status_code for answer in answers} == {503}
+    await away.aclose()
+    world.parts.database = kept
 
 
 async def test_storage_back_after_503_then_the_same_guid_is_processed(make_world):
