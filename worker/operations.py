@@ -26,6 +26,9 @@ _running: dict[str, asyncio.Task[None]] = {}
 """A cache only: it lets a step wait briefly for what its own process runs. The row is the truth."""
 
 _errors: dict[str, Exception] = {}
+"""What went wrong and was not raised yet. Of another process's only the words in the row are known, so that a failure that
+none of its steps sees is not told: the work begins again.
+"""
 
 
 async def run_operation(
@@ -33,15 +36,19 @@ async def run_operation(
 ) -> bool:
     """Start `work` unless it is done or runs already, and wait for it up to `patience_s`. True when it is done.
 
-    Raises the operation's own error once when it failed; the next call starts it afresh.
+    Raises the operation's own error once when it failed, also between two calls; the next call starts it afresh.
     """
     async with parts.db.write() as session:
         row = await find_operation(session, name)
         if row is not None and row.state == "done":
             return True
+        unheard = None
         if row is not None and row.state == "failed":
             await forget_operation(session, name)
-        mine = await claim_operation(session, name, parts.worker_id, parts.clock(), HOLD)
+            unheard = _errors.pop(name, None)
+        mine = unheard is None and await claim_operation(session, name, parts.worker_id, parts.clock(), HOLD)
+    if unheard is not None:
+        raise unheard
     if mine:
         _running[name] = asyncio.create_task(_run(parts, name, work))
     task = _running.get(name)
@@ -62,6 +69,7 @@ async def forget_done(parts: Parts, name: str) -> None:
 async def _run(parts: Parts, name: str, work: Callable[[], Awaitable[None]]) -> None:
     renewal = asyncio.create_task(_renew(parts, name))
     state, detail = "done", None
+    _errors.pop(name, None)
     try:
         await work()
     except asyncio.CancelledError:

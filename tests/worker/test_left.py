@@ -319,6 +319,23 @@ async def test_no_room_to_start_it_once_more_then_that_is_told_and_it_goes_on_wh
     assert GIVEN_UP not in bench.status(number)
 
 
+async def test_that_there_is_no_room_shows_between_two_looks_only_then_it_is_told_and_given_up_all_the_same(
+    bench: Bench, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.flow.left.PATIENCE_S", 0.0)
+    number = await start(bench)
+    await bench.checkpoint("quarter\n")
+    leave_work(bench, kept)
+    kept.full = True
+    stand_still(bench)
+    await bench.pass_time(900, 30)
+    assert TOLD in bench.status(number)
+    await bench.pass_time(LEFT_LIMIT.total_seconds() + 900, 300)
+    assert GIVEN_UP in bench.status(number)
+    assert text_on_branch(bench) == "quarter\n"
+    assert len(bench.sandboxes.orders) == 2
+
+
 async def test_no_room_for_hours_then_it_is_given_up_and_told_and_the_work_goes_on_from_what_is_known(
     bench: Bench, kept: Kept
 ) -> None:
