@@ -119,8 +119,11 @@ async def forget_heads(session: AsyncSession, spec_id: str) -> None:
 
 async def _withdraw(session: AsyncSession, message_id: uuid.UUID) -> None:
     """Also as it was said again after runs that had failed with it."""
-    while (message := await session.get(Message, message_id, populate_existing=True)) is not None:
-        if message.state in {MessageState.QUEUED, MessageState.SENT}:
-            message.state = MessageState.CANCELLED
+    while await session.scalar(select(Message.id).where(Message.id == message_id)) is not None:
+        await session.execute(
+            update(Message)
+            .where(Message.id == message_id, Message.state.in_({MessageState.QUEUED, MessageState.SENT}))
+            .values(state=MessageState.CANCELLED)
+            .execution_options(synchronize_session=False)
+        )
         message_id = repeated_id(message_id)
-    await session.flush()
