@@ -25,6 +25,8 @@ async def has_commit(mirror: Path, sha: str) -> bool:
 
 async def find_branch_head(mirror: Path, branch: str) -> str | None:
     """Where that branch stood at the last fetch; None when there was none of that name."""
+    if not (mirror / "HEAD").exists():
+        return None
     try:
         output = await run_git(
             "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}", git_dir=mirror

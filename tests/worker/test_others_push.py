@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from app.domain.states import SpecState
@@ -301,3 +303,29 @@ async def test_person_makes_a_draft_of_it_again_then_a_later_round_leaves_it_a_d
     spec = await bench.spec()
     assert spec.state is SpecState.IN_REVIEW
     assert pull(bench)["sha"] == spec.head_sha
+
+
+async def test_another_machine_takes_the_result_in_then_it_fetches_the_repository_first(bench: Bench) -> None:
+    number = await start(bench)
+    shutil.rmtree(bench.parts.home / "mirrors")
+    await bench.hand_in()
+    await bench.rest()
+    await bench.pass_time(10, 1)
+    assert text_at(bench, pull(bench)["sha"], "work.txt") == "work\n"
+    assert "Done" in bench.status(number)
+    assert (await bench.spec()).state is SpecState.IN_REVIEW
+
+
+async def test_another_machine_takes_the_result_in_after_its_start_was_replaced_then_it_is_kept_and_that_is_said(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    shutil.rmtree(bench.parts.home / "mirrors")
+    bench.github.push(bench.name, "carol", pull(bench)["ref"], {"carol.txt": "hers\n"}, force=True)
+    hers = pull(bench)["sha"]
+    await bench.hand_in()
+    await bench.rest()
+    await bench.pass_time(30, 1)
+    assert pull(bench)["sha"] == hers
+    assert (await bench.spec()).state is SpecState.FAILED
+    assert "specs bundle" in bench.status(number)

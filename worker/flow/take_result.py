@@ -61,23 +61,21 @@ async def take_result(step: Step, sandbox: Sandbox, name: ArtifactName, manifest
     quarantine = step.parts.home / "quarantine" / f"{sandbox.id}-{name.value}"
     bundle = quarantine.with_suffix(".bundle-in")
     try:
-        return await _take(step, sandbox, manifest, (name, bundle, quarantine))
+        if not await _write_bundle(step, sandbox.id, name, bundle) and manifest is None:
+            return Taken(NoChanges("there is no checkpoint"))
+        await _fetch_start(step, sandbox)
+        return await _take(step, sandbox, manifest, (bundle, quarantine))
     except ResultRefused as refused:
         return Taken(PushRefused(refused.code, refused.detail, refused.paths))
     finally:
         await asyncio.to_thread(_remove, quarantine, bundle)
 
 
-async def _take(
-    step: Step, sandbox: Sandbox, manifest: Manifest | None, where: tuple[ArtifactName, Path, Path]
-) -> Taken:
-    name, bundle, quarantine = where
+async def _take(step: Step, sandbox: Sandbox, manifest: Manifest | None, where: tuple[Path, Path]) -> Taken:
+    bundle, quarantine = where
     spec = step.spec
-    has_bundle = await _write_bundle(step, sandbox.id, name, bundle)
-    if not has_bundle and manifest is None:
-        return Taken(NoChanges("there is no checkpoint"))
     facts = await open_result(
-        bundle if has_bundle else None,
+        bundle if bundle.exists() else None,
         manifest,
         expected=Expected(sandbox.start_sha, await _base_now(step)),
         mirror=mirror_path(step.parts, spec.repo_id),
@@ -156,6 +154,17 @@ async def _push(step: Step, quarantine: Path, sha: str) -> str:
 
 def _key_of(step: Step, sandbox: Sandbox) -> str:
     return next((task.key for task in step.tasks if task.id == sandbox.task_id), step.task.key)
+
+
+async def _fetch_start(step: Step, sandbox: Sandbox) -> None:
+    """Another machine may have made the sandbox. Where the branch no longer leads to its start, nothing can be fetched:
+    then `open_result` says so.
+    """
+    if await mirror_ready(step, sandbox.start_sha, PATIENCE_S):
+        return
+    head = await find_head(step)
+    if head is not None and not await has_commit(mirror_path(step.parts, step.spec.repo_id), head):
+        raise RetryAt("the repository is being fetched", step.later(1))
 
 
 async def _fetch_head(step: Step) -> bool:
