@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from app.db.models import ReviewBatch, ReviewThread, ReviewWord, Spec
-from app.db.reviews import COMMENT, REVIEW, UNHEARD, join_open_batch, list_review_ids
+from app.db.reviews import COMMENT, REVIEW, UNHEARD, NewBatch, join_open_batch, list_review_ids
 from app.db.unresolved import is_given
 from app.domain.review_scope import Scope
 
@@ -72,8 +72,8 @@ async def move_word(
     caller holds the spec's row.
     """
     kind, number = word
-    author = (batch.author_id, batch.author_login)
-    other, _ = await join_open_batch(session, spec, author, alone=kind == REVIEW, now=now)
+    like_it = NewBatch(batch.pull_number, batch.author_id, batch.author_login, opened_at=now)
+    other, _ = await join_open_batch(session, spec, like_it, alone=kind == REVIEW)
     await session.execute(
         update(ReviewWord)
         .where(ReviewWord.repo_id == spec.repo_id, ReviewWord.kind == kind, ReviewWord.word_id == number)

@@ -70,43 +70,6 @@ async def list_review_ids(session: AsyncSession, batch_id: uuid.UUID) -> set[int
 # ---------------------------------------------------------------- batches
 
 
-async def join_batch(
-    session: AsyncSession, spec: Spec, review: tuple[int, int, str], *, alone: bool, now: datetime
-) -> tuple[uuid.UUID, EffectId | None]:
-    """The batch that a review goes into; `review` is its number, and its author's number and name. One that stands
-    alone is looked at now, others when their author has been silent for a while. The caller holds the spec's row.
-
-    The effect is one that has just been recorded.
-    """
-    review_id, author_id, login = review
-    known = await session.scalar(
-        select(ReviewBatch)
-        .join(ReviewWord, ReviewWord.batch_id == ReviewBatch.id)
-        .where(ReviewWord.repo_id == spec.repo_id, ReviewWord.review_id == review_id)
-        .limit(1)
-        .execution_options(populate_existing=True)
-    )
-    if known is not None:
-        if known.built_at is None and alone:
-            await _look_at(session, spec.repo_id, known, now)
-        return known.id, None
-    return await join_open_batch(session, spec, (author_id, login), alone=alone, now=now)
-
-
-async def join_open_batch(
-    session: AsyncSession, spec: Spec, author: tuple[int, str], *, alone: bool, now: datetime
-) -> tuple[uuid.UUID, EffectId | None]:
-    """The same for words that no batch knows yet, or for none; `author` is the person's number and name."""
-    author_id, login = author
-    batch = None if alone else await _find_open(session, spec.id, author_id)
-    if batch is not None:
-        await _look_at(session, spec.repo_id, batch, decide_due(batch.opened_at, now))
-        return batch.id, None
-    new = NewBatch(spec.pull_number or 0, author_id, login, opened_at=now)
-    opened, effect = await record_batch(session, spec, new, now if alone else decide_due(now, now))
-    return opened.id, effect
-
-
 @dataclass(frozen=True)
 class NewBatch:
     """Words of one person, by number and name, on one pull request; `opened_at`: when the first of them came."""
@@ -116,6 +79,41 @@ class NewBatch:
     author_login: str
     opened_at: datetime
     id: uuid.UUID | None = None
+
+
+async def join_batch(
+    session: AsyncSession, spec: Spec, review_id: int, new: NewBatch, *, alone: bool
+) -> tuple[uuid.UUID, EffectId | None]:
+    """The batch that a review goes into; `new` is what it would be. One that stands alone is looked at now, others when
+    their author has been silent for a while. The caller holds the spec's row.
+
+    The effect is one that has just been recorded.
+    """
+    known = await session.scalar(
+        select(ReviewBatch)
+        .join(ReviewWord, ReviewWord.batch_id == ReviewBatch.id)
+        .where(ReviewWord.repo_id == spec.repo_id, ReviewWord.review_id == review_id)
+        .limit(1)
+        .execution_options(populate_existing=True)
+    )
+    if known is not None:
+        if known.built_at is None and alone:
+            await _look_at(session, spec.repo_id, known, new.opened_at)
+        return known.id, None
+    return await join_open_batch(session, spec, new, alone=alone)
+
+
+async def join_open_batch(
+    session: AsyncSession, spec: Spec, new: NewBatch, *, alone: bool
+) -> tuple[uuid.UUID, EffectId | None]:
+    """The same for words that no batch knows yet, or for none."""
+    now = new.opened_at
+    batch = None if alone else await _find_open(session, spec.id, new)
+    if batch is not None:
+        await _look_at(session, spec.repo_id, batch, decide_due(batch.opened_at, now))
+        return batch.id, None
+    opened, effect = await record_batch(session, spec, new, now if alone else decide_due(now, now))
+    return opened.id, effect
 
 
 async def record_batch(
@@ -131,10 +129,12 @@ async def record_batch(
     return batch, await _owe_look(session, spec, batch, None, at)
 
 
-async def _find_open(session: AsyncSession, spec_id: str, author_id: int) -> ReviewBatch | None:
+async def _find_open(session: AsyncSession, spec_id: str, new: NewBatch) -> ReviewBatch | None:
+    """Of the same person on the same pull request: a batch is read there."""
     open_ones = select(ReviewBatch).where(
-        ReviewBatch.spec_id == spec_id, ReviewBatch.author_id == author_id, ReviewBatch.built_at.is_(None)
-    )
+        ReviewBatch.spec_id == spec_id, ReviewBatch.author_id == new.author_id,
+        ReviewBatch.pull_number == new.pull_number, ReviewBatch.built_at.is_(None),
+    )  # fmt: skip
     found: ReviewBatch | None = await session.scalar(
         open_ones.order_by(ReviewBatch.opened_at).limit(1).execution_options(populate_existing=True)
     )

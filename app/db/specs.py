@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from app.db.dialect import insert_for
-from app.db.models import CheckRun, Spec, Task
+from app.db.models import CheckRun, EarlierPull, Spec, Task
 from app.domain.errors import Fenced
 from app.domain.ids import SpecId, new_spec_id, new_task_id
 from app.domain.states import SPEC_LIVE, SPEC_MOVES, Flow, SpecState, TaskState, sources_of
@@ -138,6 +138,7 @@ async def find_newest_label_event(session: AsyncSession, repo_id: int, issue_num
 
 
 async def find_spec_of_pull(session: AsyncSession, repo_id: int, pull_number: int) -> Spec | None:
+    """The spec whose pull request that is now."""
     statement = (
         select(Spec)
         .where(Spec.repo_id == repo_id, Spec.pull_number == pull_number)
@@ -145,6 +146,26 @@ async def find_spec_of_pull(session: AsyncSession, repo_id: int, pull_number: in
         .limit(1)
     )
     return (await session.execute(statement)).scalar_one_or_none()
+
+
+async def find_spec_spoken_of(session: AsyncSession, repo_id: int, pull_number: int) -> Spec | None:
+    """The spec that words on that pull request are for: also when it has another one by now."""
+    spec = await find_spec_of_pull(session, repo_id, pull_number)
+    if spec is not None:
+        return spec
+    statement = (
+        select(Spec)
+        .join(EarlierPull, EarlierPull.spec_id == Spec.id)
+        .where(EarlierPull.repo_id == repo_id, EarlierPull.pull_number == pull_number)
+    )
+    return (await session.execute(statement)).scalar_one_or_none()
+
+
+async def record_earlier_pull(session: AsyncSession, spec: Spec) -> None:
+    """The spec, as it was read, gives its pull request up for another one. Again changes nothing."""
+    if spec.pull_number is not None:
+        left = {"repo_id": spec.repo_id, "pull_number": spec.pull_number, "spec_id": spec.id}
+        await session.execute(insert_for(session, EarlierPull).values(left).on_conflict_do_nothing())
 
 
 async def find_spec_of_check(session: AsyncSession, repo_id: int, check_run_id: int) -> Spec | None:

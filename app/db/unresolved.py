@@ -12,7 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.again import renew_batch
 from app.db.models import Effect, Message, ReviewBatch, ReviewThread, Spec, UnresolvedThread
-from app.db.reviews import find_batch, find_message_of, join_open_batch, key_of_look, list_unsent_batches
+from app.db.reviews import (
+    NewBatch,
+    find_batch,
+    find_message_of,
+    join_open_batch,
+    key_of_look,
+    list_unsent_batches,
+)
 from app.domain.states import EffectState, MessageState
 
 _GIVEN = (MessageState.SENT, MessageState.ACKNOWLEDGED)
@@ -24,6 +31,7 @@ _UNSENT = (MessageState.QUEUED, MessageState.CANCELLED)
 class Unresolved:
     """One thread, by its first comment, was opened again. `at` by GitHub's clock, None where the event did not tell."""
 
+    pull_number: int
     root_id: int
     at: datetime | None
     person_id: int
@@ -46,8 +54,8 @@ async def take_up_thread(session: AsyncSession, spec: Spec, asked: Unresolved, n
         elif (failed := await _find_failed(session, spec.id, asked.root_id)) is not None:
             batch_id = await renew_batch(session, spec, failed, now)
         else:
-            author = (asked.person_id, asked.login)
-            batch_id, _ = await join_open_batch(session, spec, author, alone=False, now=now)
+            new = NewBatch(asked.pull_number, asked.person_id, asked.login, opened_at=now)
+            batch_id, _ = await join_open_batch(session, spec, new, alone=False)
     await session.merge(
         UnresolvedThread(
             repo_id=spec.repo_id, root_id=asked.root_id, batch_id=batch_id, unresolved_at=asked.at, heard_at=now

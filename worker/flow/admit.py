@@ -7,6 +7,7 @@ import asyncio
 from datetime import datetime
 
 from app.db.ci import forget_heads
+from app.db.specs import record_earlier_pull
 from app.db.tasks import record_anew
 from app.domain.errors import Denied, Gone, Refused
 from app.domain.gitflow import base_candidates, branch_kind
@@ -72,6 +73,7 @@ async def _let_begin(step: Step, repository: Repository, base: Branch) -> dateti
         if anew:
             await record_anew(session, spec.id, step.now())
             await forget_heads(session, spec.id)
+            await record_earlier_pull(session, spec)
     return step.again()
 
 

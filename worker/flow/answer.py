@@ -12,7 +12,7 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.effects import record_effect
-from app.db.models import ReviewBatch, Sandbox
+from app.db.models import ReviewBatch, Sandbox, Spec
 from app.db.reviews import list_given_up, list_threads, list_unanswered, owe_thread_answer
 from app.domain.review_answers import Round, answer_marker, render_answer
 from app.domain.secrets_scan import redact
@@ -51,15 +51,16 @@ async def _owe(step: Step, session: AsyncSession, batches: Sequence[ReviewBatch]
             body = render_answer(marker, thread.root_id, came_to, commit_url)
             await owe_thread_answer(session, repo, batch, (thread.root_id, marker, body), now)
         if came_to.sha and not came_to.failed:
-            await _ask_again(session, repo, batch, now)
+            await _ask_again(session, spec, batch, now)
         batch.answered_at = now
         batch.failed_at = now if came_to.failed else None
     await session.flush()
 
 
-async def _ask_again(session: AsyncSession, repo: tuple[int, int], batch: ReviewBatch, now: datetime) -> None:
-    key = f"{repo[1]}:review_again:{batch.id}"
-    payload = {"pull": batch.pull_number, "login": batch.author_login}
+async def _ask_again(session: AsyncSession, spec: Spec, batch: ReviewBatch, now: datetime) -> None:
+    """Where the commit is: the words may stand on an earlier pull request."""
+    repo, key = (spec.installation_id, spec.repo_id), f"{spec.repo_id}:review_again:{batch.id}"
+    payload = {"pull": spec.pull_number or batch.pull_number, "login": batch.author_login}
     await record_effect(session, kind="review_again", key=key, repo=repo, payload=payload, now=now)
 
 

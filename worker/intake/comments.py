@@ -136,7 +136,7 @@ async def _find_spec(session: AsyncSession, happening: Happening) -> Spec | None
     repo_id, number = repo_of(happening).repo_id, happening.issue_number or 0
     if not happening.issue_is_pull:
         return await specs.find_newest_spec(session, repo_id, number)
-    spec = await specs.find_spec_of_pull(session, repo_id, number)
+    spec = await specs.find_spec_spoken_of(session, repo_id, number)
     live = await specs.find_live_spec(session, repo_id, spec.issue_number) if spec else None
     return live or spec
 

@@ -88,7 +88,7 @@ async def hear_review(
 async def _find_spec(parts: Parts, happening: Happening) -> Spec | None:
     repo_id = repo_of(happening).repo_id
     async with parts.db.read() as session:
-        spec = await specs.find_spec_of_pull(session, repo_id, happening.pull_number or 0)
+        spec = await specs.find_spec_spoken_of(session, repo_id, happening.pull_number or 0)
         live = await specs.find_live_spec(session, repo_id, spec.issue_number) if spec else None
     same_pull = live is not None and spec is not None and live.pull_number == spec.pull_number
     return live if same_pull else spec
@@ -161,9 +161,9 @@ async def _place(reading: Reading, asked: Asked, verdict: Verdict, says: bool) -
         if reading.kind == COMMENT and not says:
             return None
         alone = reading.kind == REVIEW and stands_alone(happening.review_state, reading.words.body)
-        author = (happening.review_id or 0, asked.author_id, asked.login)
+        new = reviews.NewBatch(happening.pull_number or 0, asked.author_id, asked.login, asked.now)
         batch_id, effect = await reviews.join_batch(
-            asked.session, asked.spec, author, alone=alone, now=asked.now
+            asked.session, asked.spec, happening.review_id or 0, new, alone=alone
         )
         verdict.effect_ids += [effect] if effect and alone else []
     if reading.change in _EDITS:

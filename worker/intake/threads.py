@@ -31,6 +31,7 @@ async def note_thread(parts: Parts, permissions: Permissions, happening: Happeni
     if not await permissions.may_write(repo_of(happening), person):
         return Verdict("review", "opened again without write access", DeliveryState.IGNORED)
     asked = Unresolved(
+        happening.pull_number or 0,
         happening.thread_root_id or 0,
         moment_of(happening.thread_changed_at),
         int(person.user_id),

@@ -8,7 +8,7 @@ from app.db.models.guardian import GuardianTrail, Intervention
 from app.db.models.relay import Relay
 from app.db.models.review import ReviewBatch, ReviewThread, ReviewWord, UnresolvedThread
 from app.db.models.sandbox import Artifact, ArtifactChunk, Event, EventText, Message, ModelCall, Sandbox
-from app.db.models.spec import CheckRun, Phase, Spec, Task
+from app.db.models.spec import CheckRun, EarlierPull, Phase, Spec, Task
 from app.db.models.system import Lock, Operation, Process
 from app.db.models.verdict import GuardianVerdict
 
@@ -19,6 +19,7 @@ __all__ = [
     "CheckRun",
     "CheckedHead",
     "Delivery",
+    "EarlierPull",
     "Effect",
     "Event",
     "EventText",

@@ -241,3 +241,13 @@ class CheckRun(Base):
     output_sha: Mapped[str | None] = mapped_column(String(64))
     written_at: Mapped[datetime | None]
     created_at: Mapped[datetime]
+
+
+class EarlierPull(Base):
+    """A pull request that a spec had before it began a new branch: what people say there is still for that spec."""
+
+    __tablename__ = "earlier_pull"
+
+    repo_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    pull_number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    spec_id: Mapped[str] = mapped_column(ForeignKey("spec.id", ondelete="CASCADE"), index=True)
