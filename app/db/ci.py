@@ -109,12 +109,19 @@ async def forget_heads(session: AsyncSession, spec_id: str) -> None:
     """The spec begins a new branch: what its earlier pull request's checks have led to does not count for the next, and
     what the agent has not taken in of them is not said any more.
     """
+    await withdraw_failures(session, spec_id)
+    await session.execute(delete(CheckedHead).where(CheckedHead.spec_id == spec_id))
+
+
+async def withdraw_failures(session: AsyncSession, spec_id: str) -> None:
+    """What no agent has taken in of failed checks is not said any more: the commits that they were about are history.
+    Again changes nothing.
+    """
     asked = select(CheckedHead.head_sha).where(
         CheckedHead.spec_id == spec_id, CheckedHead.asked_at.is_not(None)
     )
     for head_sha in (await session.scalars(asked)).all():
         await _withdraw(session, failure_message_id(spec_id, head_sha))
-    await session.execute(delete(CheckedHead).where(CheckedHead.spec_id == spec_id))
 
 
 async def _withdraw(session: AsyncSession, message_id: uuid.UUID) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy import or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.again import say_again
+from app.db.ci import withdraw_failures
 from app.db.guardian import settle_interventions
 from app.db.models import Phase, Sandbox, Spec, Task
 from app.db.specs import find_live_spec
@@ -58,6 +59,8 @@ async def record_retry(
     await _reset_spec(session, spec_id, now, anew=phase is not None)
     await _reset_tasks(session, spec_id, again, now)
     await say_again(session, spec, now)
+    if phase is not None:
+        await withdraw_failures(session, spec_id)  # a new plan has nothing to do with them
     await settle_interventions(session, spec_id, now)
     return None
 

@@ -13,6 +13,7 @@ from app.db.models import Message, Spec
 from app.domain.states import MessageState, SpecState
 from sandbox_payload.wire import MessageType
 from simulators.github.control import Control
+from tests.worker import planning
 from tests.worker.bench import Bench
 from tests.worker.planning import brief
 from tests.worker.test_follow import ready_without_sandbox
@@ -179,6 +180,31 @@ async def test_work_begins_anew_before_the_agent_took_a_failure_in_then_it_hears
         one.content for one in await bench.messages() if one.sandbox_id == newest and one.state in WAITING
     ]
     assert (heard, len(bench.github.pulls(bench.name))) == (["Use tabs."], 2)
+
+
+async def test_plan_is_made_anew_before_the_agent_took_a_failure_in_then_the_planning_agent_hears_only_people(
+    bench: Bench, ci: int
+) -> None:
+    number = planning.start(bench)
+    await bench.rest()
+    await planning.plan(bench)
+    while (await bench.spec()).state is SpecState.IMPLEMENTING:
+        await bench.hand_in(file=f"{len(bench.sandboxes.orders)}.txt")
+        await bench.rest()
+    run(bench, ci)
+    await look(bench)
+    assert [one.state for one in await told(bench)] == [MessageState.QUEUED]
+    bench.github.comment(bench.name, number, "carol", "Use tabs.")
+    bench.github.comment(bench.name, number, "alice", "/agent stop")
+    await bench.rest()
+    await bench.pass_time(60)
+    assert (await bench.spec()).state is SpecState.CANCELLED
+    bench.github.comment(bench.name, number, "alice", "/agent retry design")
+    await bench.pass_time(15)
+    assert (await bench.spec()).state is SpecState.PLANNING
+    newest = bench.sandboxes.newest.sandbox_id
+    heard = [one for one in await bench.messages() if one.sandbox_id == newest and one.state in WAITING]
+    assert [one.content for one in heard] == ["Use tabs."]
 
 
 async def test_deliveries_repeated_and_shuffled_ask_once_when_all_checks_have_ended(
