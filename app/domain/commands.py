@@ -125,7 +125,7 @@ def parse_comment(body: str) -> Comment:
     seen = _Seen(lines)
     seen.read(_markdown.parse("\n".join(marked)))
     found = sorted(candidates.intersection(seen.commands))
-    commands = tuple(_command(lines[index]) for index in found[:MAX_COMMANDS])
+    commands = tuple(_command(lines[index], seen.hidden.get(index, ())) for index in found[:MAX_COMMANDS])
     taken = set(found)
     text = sanitize_markdown(plain, taken).strip() if seen.own_text else ""
     return Comment(commands, text, frozenset(seen.mentions), len(found) - len(commands))
@@ -139,6 +139,8 @@ class _Seen:
         self.commands: list[int] = []
         self.mentions: set[str] = set()
         self.own_text = False
+        self.hidden: dict[int, list[str]] = {}
+        """HTML comments by the number of the command's line that they begin in, as far as they stand in it."""
         self._shut: list[str] = []
         """Open HTML elements whose content is a quote or code."""
         self._places: dict[str, list[int]] = {name: [] for name in _SHUTTERS}
@@ -190,6 +192,10 @@ class _Seen:
         for child in token.children or ():
             if child.type == "html_inline":
                 self._shutters(child.content)
+                if in_command and child.content.startswith("<!--"):
+                    in_line, *below = child.content.split("\n")
+                    self.hidden.setdefault(self.commands[-1], []).append(in_line)
+                    in_command = not below
             elif child.type == "text":
                 if at_start:
                     placed = _PLACED.match(child.content)
@@ -245,8 +251,12 @@ def _takes_commands(opening: Token, line: str) -> bool:
     )
 
 
-def _command(line: str) -> Command:
-    words = line.split()[1:]
+def _command(line: str, hidden: Sequence[str] = ()) -> Command:
+    """`hidden`: HTML comments in it, which are no words, as little as a backslash that breaks the line."""
+    shown = line
+    for comment in hidden:
+        shown = shown.replace(comment, " ", 1)
+    words = shown.removesuffix("\\").split()[1:]
     if not words:
         return Help()
     make = _MAKERS.get(words[0].lower())

@@ -36,6 +36,10 @@ from app.domain.commands import (
         ("   /agent  stop\tnow  ", Stop(now=True)), ("/agent\u00a0stop\u3000now", Stop(now=True)),
         ("/agent xyz", Unknown("/agent xyz")), ("/agent base", Unknown("/agent base")),
         ("/agent stop, please", Unknown("/agent stop, please")), ("/agent approve xyz", Unknown("/agent approve xyz")),
+        ("/agent stop <!-- x -->", Stop()), ("/agent <!-- a --> stop <!-- b -->now", Stop(now=True)),
+        ("/agent stop\\", Stop()), ("/agent base next <!----> \\", Base("next")), ("/agent stop <!-- -->\\", Stop()),
+        ("/agent stop <!-- a\nb -->", Stop()), ("/agent stop <!-- a", Unknown("/agent stop <!-- a")),
+        ("/agent stop `<!-- a -->`", Unknown("/agent stop `<!-- a -->`")),
         ("/agent approve 012", NoHash("012")), ("/agent retry a b", Unknown("/agent retry a b")),
     ],
 )  # fmt: skip
@@ -83,6 +87,8 @@ def test_quoted_shown_or_hidden_command_is_none(body: str) -> None:
         ("@/etc/passwd\n/compact", (), "@/etc/passwd\n/compact"),
         ("> Use <pre> tags.\n\nNo.", (), "> Use <pre> tags.\n\nNo."),
         ("> Use <code> and <blockquote>.\n\n/agent stop", (Stop(),), ""),
+        ("/agent pause\\\nUse tabs. <!-- x -->", (Pause(),), "Use tabs."),
+        ("/agent pause <!-- a\nb --> Use tabs.", (Pause(),), "Use tabs."),
     ],
 )  # fmt: skip
 def test_own_words_are_a_message_and_quotes_alone_are_not(
