@@ -357,6 +357,20 @@ async def list_unanswered(
     return (await session.scalars(statement)).all()
 
 
+async def list_unsettled(session: AsyncSession, spec_id: str) -> Sequence[ReviewBatch]:
+    """Batches of the spec that an agent has, or is to get, and that nobody answered."""
+    open_ones = (MessageState.QUEUED, MessageState.SENT, MessageState.ACKNOWLEDGED)
+    statement = (
+        select(ReviewBatch)
+        .join(Message, Message.id == ReviewBatch.id)
+        .where(
+            ReviewBatch.spec_id == spec_id, ReviewBatch.answered_at.is_(None), Message.state.in_(open_ones)
+        )
+        .order_by(ReviewBatch.opened_at)
+    )  # fmt: skip
+    return (await session.scalars(statement)).all()
+
+
 async def list_given_up(session: AsyncSession, sandbox_id: str) -> Sequence[ReviewBatch]:
     """Batches that this sandbox had and that nobody answered."""
     statement = (

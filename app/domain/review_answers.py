@@ -19,13 +19,15 @@ MAX_FILES_SHOWN = 10
 @dataclass(frozen=True)
 class Round:
     """What became of a batch. `sha` and `files` of what was pushed for it, '' and () when nothing was; `failed`: why
-    it could not be followed; `answers`: the agent's own words by thread.
+    it could not be followed; `answers`: the agent's own words by thread; `merged`: nobody went on with it, since the
+    pull request was merged.
     """
 
     sha: str = ""
     files: tuple[str, ...] = ()
     failed: str = ""
     answers: Mapping[int, str] = field(default_factory=dict)
+    merged: bool = False
 
 
 def answer_marker(batch_id: str, root_id: int) -> str:
@@ -80,7 +82,9 @@ def render_answer(marker: str, root_id: int, came_to: Round, commit_url: str) ->
     """The one answer that a thread gets: the agent's words where it gave some, and which commit."""
     words = neutralize_agent_text(came_to.answers.get(root_id, ""), MAX_ANSWER).strip()
     commit = f"[`{came_to.sha[:7]}`]({commit_url})" if came_to.sha else ""
-    if came_to.failed:
+    if came_to.merged:
+        text = "Not dealt with: the pull request was merged before the agent was done with this."
+    elif came_to.failed:
         text = "This could not be dealt with: the run failed. The status comment on the issue says why."
     elif words:
         text = f"{words}\n\nIn {commit}." if commit else f"{words}\n\nNothing was committed in this round."

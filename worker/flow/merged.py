@@ -9,6 +9,7 @@ from app.domain.ids import IssueNumber
 from app.domain.states import SpecState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
+from worker.flow.thread_answers import owe_merged_answers
 from worker.step import Step
 
 
@@ -29,6 +30,8 @@ async def end_merged(step: Step) -> datetime:
     if step.spec.state not in {SpecState.IMPLEMENTING, SpecState.IN_REVIEW}:
         # Paused, or just tried again: completed follows on no other state than these two.
         await step.save(state=SpecState.IMPLEMENTING)
+    async with step.saving() as session:
+        await owe_merged_answers(step, session)
     return await step.end(SpecState.COMPLETED, Outcome.DONE, "")
 
 
