@@ -6,14 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from app.domain.errors import SettingsError
-from app.observability.logging import start_logging
-from app.queue.embedded import find_running
-from app.settings import load_settings, require_github
+from app.entry import run_process
+from app.settings import Settings, load_settings
 
 
 def main() -> int:
-    """Returns 2 after wrong settings, as the commands of the contract do."""
+    """Returns 2 after wrong settings."""
     parser = argparse.ArgumentParser(
         prog="python -m worker", description="Runs steps; see `issuewright worker`."
     )
@@ -21,20 +19,14 @@ def main() -> int:
     parser.add_argument(
         "--own-sandboxes", action="store_true", help="on a stop, this machine's sandboxes wrap up first"
     )
-    arguments = parser.parse_args()
-    try:
-        settings = load_settings(arguments.config)
-        require_github(settings)
-        start_logging("worker", settings)
+    given = parser.parse_args()
+
+    def run(settings: Settings, redis_url: str | None) -> None:
         from worker.main import run_worker  # noqa: PLC0415 - after the settings are known to be right: it loads much
 
-        redis_url = settings.redis_url or find_running(settings.issuewright_home)
-        run_worker(settings, redis_url, own_sandboxes=arguments.own_sandboxes)
-    except SettingsError as error:
-        for problem in error.problems:
-            print(problem, file=sys.stderr)
-        return 2
-    return 0
+        run_worker(settings, redis_url, own_sandboxes=given.own_sandboxes)
+
+    return run_process("worker", lambda: load_settings(given.config), run)
 
 
 if __name__ == "__main__":

@@ -9,26 +9,25 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-import msgspec
+from pydantic_core import to_json
 from sqlalchemy import Dialect, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.engine import Database
 from app.db.models import Delivery
+from app.db.types import pack
 from app.domain.ids import DeliveryId
 from app.domain.states import DeliveryState
 
 
 @dataclass(slots=True)
 class NewDelivery:
-    """One POST from GitHub as it came in: `headers` are the allowed ones only, `packed` the raw bytes of its body as
-    `pack` makes them. Whoever brings it packs it, before the writer's turn comes.
-    """
+    """One POST from GitHub as it came in: `headers` are the allowed ones only, `body` its raw bytes."""
 
     id: DeliveryId
     event: str
     headers: dict[str, str]
-    packed: bytes
+    body: bytes
     received_at: datetime
 
 
@@ -40,28 +39,34 @@ async def record_deliveries(database: Database, deliveries: Sequence[NewDelivery
         return ()
     # Converted here and not in the thread, which should need the interpreter as seldom as can be.
     row = _row_maker(database.engine.dialect)
-    values = tuple(chain.from_iterable(map(row, deliveries)))
-    stored = await database.execute_alone(_insert(len(deliveries), database.dialect == "sqlite"), values)
+    values = list(chain.from_iterable(map(row, deliveries)))
+
+    def packed() -> list[object]:
+        values[_BODY::_WIDTH] = pack([one.body for one in deliveries])
+        return values
+
+    stored = await database.execute_alone(_insert(len(deliveries), database.dialect == "sqlite"), packed)
     return tuple(delivery_id for (delivery_id,) in stored)
 
 
 _COLUMNS = ("id", "event", "headers", "body", "received_at", "state", "attempts")
+_WIDTH = len(_COLUMNS)
+_BODY = _COLUMNS.index("body")
 
 
 @cache
 def _insert(rows: int, qmark: bool) -> str:
     # Made by hand: the library would compile it anew for each number of rows, and row by row the driver gives the
     # interpreter away once for each.
-    width = len(_COLUMNS)
-    marks = ["?"] * (rows * width) if qmark else [f"${number}" for number in range(1, rows * width + 1)]
-    places = ", ".join(f"({', '.join(marks[at : at + width])})" for at in range(0, rows * width, width))
+    marks = ["?"] * (rows * _WIDTH) if qmark else [f"${number}" for number in range(1, rows * _WIDTH + 1)]
+    places = ", ".join(f"({', '.join(marks[at : at + _WIDTH])})" for at in range(0, rows * _WIDTH, _WIDTH))
     columns = ", ".join(_COLUMNS)
     return f"INSERT INTO delivery ({columns}) VALUES {places} ON CONFLICT (id) DO NOTHING RETURNING id"  # noqa: S608 - only our own names and marks
 
 
 @cache
 def _row_maker(dialect: Dialect) -> Callable[[NewDelivery], tuple[object, ...]]:
-    """From a delivery to the driver's values of a row, as the columns' types do it."""
+    """From a delivery to the driver's values of a row, as the columns' types do it; its body is still to be packed."""
     received_at, state = (
         Delivery.__table__.c[name].type.dialect_impl(dialect).bind_processor(dialect) or _as_it_is
         for name in ("received_at", "state")
@@ -70,8 +75,8 @@ def _row_maker(dialect: Dialect) -> Callable[[NewDelivery], tuple[object, ...]]:
     return lambda one: (
         one.id,
         one.event,
-        msgspec.json.encode(one.headers).decode(),
-        one.packed,
+        to_json(one.headers).decode(),
+        b"",
         received_at(one.received_at),
         received,
         0,

@@ -89,8 +89,11 @@ class Database:
         async with self.engine.begin() as connection:
             return await connection.run_sync(work)
 
-    async def execute_alone(self, statement: str, values: Sequence[object]) -> Sequence[Sequence[Any]]:
+    async def execute_alone(
+        self, statement: str, values: Callable[[], Sequence[object]]
+    ) -> Sequence[Sequence[Any]]:
         """Runs one statement of the driver's own, which is a transaction by itself, and returns what its RETURNING says.
+        `values` makes its values, in a thread.
 
         For the one place that is as busy as all others together: a thread that asks for the interpreter less often is
         held up less often by a busy loop, and what the library does around a statement takes longer than SQLite
@@ -99,15 +102,18 @@ class Database:
         if self.dialect == "sqlite":
             async with self._writer:
                 return await asyncio.to_thread(self._execute_alone, statement, values)
+        made = tuple(await asyncio.to_thread(values))
         async with self.engine.connect() as connection:
             await connection.execution_options(isolation_level="AUTOCOMMIT")
-            return (await connection.exec_driver_sql(statement, tuple(values))).all()
+            return (await connection.exec_driver_sql(statement, made)).all()
 
-    def _execute_alone(self, statement: str, values: Sequence[object]) -> Sequence[Sequence[Any]]:
+    def _execute_alone(
+        self, statement: str, values: Callable[[], Sequence[object]]
+    ) -> Sequence[Sequence[Any]]:
         try:
             with closing(self._plain_engine.raw_connection()) as lent:
                 driver = cast("sqlite3.Connection", lent.driver_connection)
-                return driver.execute(statement, values).fetchall()
+                return driver.execute(statement, values()).fetchall()
         except sqlite3.Error as error:  # also of a file that can't be opened
             raise DBAPIError.instance(None, None, error, sqlite3.Error) from error
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
-from isal import isal_zlib
+import zstandard
 from sqlalchemy import JSON, DateTime, Dialect, Enum, LargeBinary, String
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -46,13 +47,20 @@ class UtcTime(TypeDecorator[datetime]):
         return value.astimezone(UTC)  # type: ignore[no-any-return]
 
 
-_PACKED = b"\x01"
-"""The first byte of what is packed. What was stored before begins a JSON text, which no such byte does."""
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_ZLIB = b"\x01"
+"""The first bytes of what is packed, now and by an earlier release. What was stored before begins a JSON text, which
+neither does.
+"""
+
+
+_LEVEL = -3
 
 
 class PackedBytes(TypeDecorator[bytes]):
     """Bytes that are stored packed: a fifth of what GitHub sends, so that the disk has less to write, twice for each
-    (log and table), before a delivery is durable. Reads what earlier releases stored unpacked, too.
+    (log and table), before a delivery is durable. Reads what earlier releases stored, too: unpacked, or zlib's format
+    after a byte of ours.
     """
 
     impl = LargeBinary
@@ -60,18 +68,26 @@ class PackedBytes(TypeDecorator[bytes]):
 
     def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:
         del dialect
-        return None if value is None else pack(value)
+        return None if value is None else zstandard.ZstdCompressor(level=_LEVEL).compress(value)
 
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> bytes | None:
         del dialect
-        return zlib.decompress(memoryview(value)[1:]) if value and value.startswith(_PACKED) else value
+        if not value:
+            return value
+        if value.startswith(_ZSTD):
+            return zstandard.decompress(value)
+        return zlib.decompress(memoryview(value)[1:]) if value.startswith(_ZLIB) else value
 
 
-def pack(value: bytes) -> bytes:
-    """As `PackedBytes` stores it: zlib's format, which anything can read, written in a sixth of the time zlib takes for
-    a usual delivery. The lowest level: the next ones take longer for nearly the same.
+def pack(values: Sequence[bytes]) -> Sequence[Any]:
+    """As `PackedBytes` stores them: frames of Zstandard (RFC 8878) with their length in them, of the buffer protocol.
+    All of them in one call without the interpreter's lock, so a busy event loop neither waits for this nor holds it up;
+    at this level as fast as the fastest zlib, and as small.
     """
-    return _PACKED + isal_zlib.compress(value, isal_zlib.ISAL_BEST_SPEED)
+    compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    if not all(values):  # what packs many refuses an empty one
+        return [compressor.compress(value) for value in values]
+    return cast("Sequence[Any]", compressor.multi_compress_to_buffer(list(values)))
 
 
 def state_column(kind: type[StrEnum], name: str) -> Enum:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
+from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import Request
@@ -42,8 +41,8 @@ async def stream_capped(request: Request, cap: int, chunk_s: float) -> AsyncIter
     """The body piece by piece. Raises TooLarge (before reading anything when the length is declared), TooSlow when a
     piece takes longer than `chunk_s`, Broken.
     """
-    if (declared_length(request) or 0) > cap:
-        await _drain(request.receive, max(cap, _DRAIN_BYTES))
+    if says_more(request.headers.get("content-length", ""), cap):
+        await drain(request.receive, cap)
         raise TooLarge
     total = 0
     stream = request.stream().__aiter__()
@@ -59,7 +58,7 @@ async def stream_capped(request: Request, cap: int, chunk_s: float) -> AsyncIter
             return
         total += len(piece)
         if total > cap:
-            await _drain(request.receive, max(cap, _DRAIN_BYTES))
+            await drain(request.receive, cap)
             raise TooLarge
         yield piece
 
@@ -69,30 +68,23 @@ async def read_capped(request: Request, cap: int, limit_s: float) -> bytes:
     complete after `limit_s`, Broken.
     """
     declared = request.headers.get("content-length", "")
-    return await read_whole(request.receive, declared, cap, partial(_within, limit_s))
-
-
-async def read_whole(
-    receive: Receive, declared: str, cap: int, limited: Callable[[Awaitable[bytes]], Awaitable[bytes]]
-) -> bytes:
-    """The same for a bare ASGI app; `declared` is what Content-Length says, `limited` waits for something and raises
-    TimeoutError when that takes too long.
-    """
-    if _LENGTH.fullmatch(declared) and int(declared) > cap:
-        await _drain(receive, max(cap, _DRAIN_BYTES))
-        raise TooLarge
     try:
-        return await limited(_collect(receive, cap))
+        if says_more(declared, cap):
+            await drain(request.receive, cap)
+            raise TooLarge
+        async with asyncio.timeout(limit_s):
+            return await collect(request.receive, cap)
     except TimeoutError:
         raise TooSlow from None
 
 
-async def _within(limit_s: float, work: Awaitable[bytes]) -> bytes:
-    async with asyncio.timeout(limit_s):
-        return await work
+def says_more(declared: str, cap: int) -> bool:
+    """Whether `declared`, the Content-Length, is usable and more than `cap`."""
+    return _LENGTH.fullmatch(declared) is not None and int(declared) > cap
 
 
-async def _collect(receive: Receive, cap: int) -> bytes:
+async def collect(receive: Receive, cap: int) -> bytes:
+    """The whole body, however long that takes. Raises TooLarge, Broken."""
     pieces: list[bytes] = []
     left = cap
     while True:
@@ -104,15 +96,16 @@ async def _collect(receive: Receive, cap: int) -> bytes:
         more = message.get("more_body", False)
         if left < 0:
             if more:
-                await _drain(receive, max(cap, _DRAIN_BYTES))
+                await drain(receive, cap)
             raise TooLarge
         pieces.append(piece)
         if not more:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-async def _drain(receive: Receive, budget: int) -> None:
+async def drain(receive: Receive, cap: int) -> None:
     """Read on a little, so that a client still sending sees the answer rather than a reset connection."""
+    budget = max(cap, _DRAIN_BYTES)
     try:
         async with asyncio.timeout(_DRAIN_S):
             while budget > 0:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from collections.abc import Awaitable
+from typing import Any, TypeVar, cast
 
 Result = TypeVar("Result")
 
@@ -16,33 +16,30 @@ class Deadlines:
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._due: dict[Callable[[], None], float] = {}  # in the order of their times
+        self._due: dict[asyncio.Task[Any], float] = {}  # in the order of their times
+        self._late: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     async def wait_for(self, work: Awaitable[Result]) -> Result:
-        """What comes of `work`. Raises TimeoutError when it takes longer than the limit; it is cancelled then."""
-        task = cast("asyncio.Task[object]", asyncio.current_task())
-        late = False
-
-        def end() -> None:
-            nonlocal late
-            late = True
-            task.cancel()
-
-        self._begin(end)
+        """What comes of `work`. Raises TimeoutError when it takes longer than the limit; it is cancelled then. A task
+        waits for one thing at a time.
+        """
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._begin(task)
         try:
             return await work
         except asyncio.CancelledError:
-            if late and not task.uncancel():  # else somebody else wants the task to end, too
+            if task in self._late and not task.uncancel():  # else somebody else wants the task to end, too
                 raise TimeoutError from None
             raise
         finally:
-            self._due.pop(end, None)
+            self._due.pop(task, None)
+            self._late.discard(task)
 
-    def _begin(self, end: Callable[[], None]) -> None:
+    def _begin(self, task: asyncio.Task[Any]) -> None:
         loop = asyncio.get_running_loop()
         at = loop.time() + self._limit_s
-        self._due[end] = at
+        self._due[task] = at
         if self._timer is None:
             self._timer = loop.call_at(at, self._look)
 
@@ -50,9 +47,10 @@ class Deadlines:
         loop = asyncio.get_running_loop()
         self._timer = None
         while self._due:
-            end, at = next(iter(self._due.items()))
+            task, at = next(iter(self._due.items()))
             if at > loop.time():
                 self._timer = loop.call_at(at, self._look)
                 return
-            del self._due[end]
-            end()
+            del self._due[task]
+            self._late.add(task)
+            task.cancel()

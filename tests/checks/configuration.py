@@ -188,7 +188,13 @@ def _default(name: str, field: FieldInfo) -> str:
 
 # ------------------------------------------------------------ who reads what
 
-_ROOMS = {"app/web/": "web", "worker/": "worker", "app/sandbox/": "worker", "app/cli/": "commands"}
+_ROOMS = {
+    "app/web/": {"web"},
+    "worker/": {"worker"},
+    "app/entry.py": {"web", "worker"},
+    "app/sandbox/": {"worker"},
+    "app/cli/": {"commands"},
+}
 
 
 def find_readers(tree: Tree) -> dict[str, list[str]]:
@@ -196,10 +202,10 @@ def find_readers(tree: Tree) -> dict[str, list[str]]:
     behind = _fields_behind_names(next(one for one in tree.sources if one.path == "app/settings.py"))
     found: dict[str, set[str]] = {name: set() for name in Settings.model_fields}
     for source in tree.product:
-        reader = next((who for room, who in _ROOMS.items() if source.path.startswith(room)), None)
+        readers = next((who for room, who in _ROOMS.items() if source.path.startswith(room)), set[str]())
         for name in _names_read(source.module, "settings"):
-            for field in behind.get(name, ()) if reader else ():
-                found[field].add(reader or "")
+            for field in behind.get(name, ()):
+                found[field] |= readers
     for field in behind["require_github"]:
         found[field] |= {"web", "worker"}
     for field in ("log_format", "log_level"):

@@ -19,7 +19,6 @@ from app.db.locks import (
     settle_operation,
 )
 from app.db.model_calls import Settlement, list_unsettled, record_reservation, record_settlement
-from app.db.types import pack
 from app.db.writes import claim_write, record_pause
 from app.domain.ids import DeliveryId, SandboxId
 from app.domain.pace import Urgency
@@ -34,7 +33,7 @@ async def all_at_once(count: int, work: Callable[[int], Awaitable[object]]) -> l
 
 
 async def add_delivery(db: Database) -> str:
-    one = NewDelivery(DeliveryId("d1"), "issues", {}, pack(b"{}"), T0)
+    one = NewDelivery(DeliveryId("d1"), "issues", {}, b"{}", T0)
     await record_deliveries(db, [one])
     return "d1"
 

@@ -9,6 +9,7 @@ import json
 
 import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
+from simdjson import Parser
 from sqlalchemy import func, select, text
 
 from app.db.engine import Database
@@ -190,7 +191,12 @@ async def test_any_signed_bytes_then_202_or_400(world, body):
 @pytest.mark.parametrize("before", [0, 1500, 3993, 4000, 11_990])
 @pytest.mark.parametrize(("digits", "read"), [(4300, True), (4301, False)])
 def test_long_number_anywhere_then_taken_as_far_as_python_reads_it(before, digits, read):
-    assert is_json_object(b" " * before + b'{"a": -' + b"7" * digits + b"}") is read
+    assert reads(b" " * before + b'{"a": -' + b"7" * digits + b"}") is read
+
+
+@pytest.mark.parametrize(("depth", "read"), [(900, True), (1020, True), (1030, False), (100_000, False)])
+def test_deep_then_read_up_to_a_thousand_levels(depth, read):
+    assert reads(b'{"a":' * depth + b"1" + b"}" * depth) is read
 
 
 @hypothesis_settings(max_examples=300)
@@ -198,14 +204,18 @@ def test_long_number_anywhere_then_taken_as_far_as_python_reads_it(before, digit
     inner=st.lists(
         st.sampled_from(
             ["{", "}", "[", "]", ",", ":", '"', "\\", "\\u", "d83d", "\\ude00", "00e9", "é", "-", "0", "1", ".", "e", "+", "true",
-             "nul", "NaN", "Infinity", "\t", "\x01", "\x7f", " ", '"a":', '"b":[', "\ud800"]
+             "nul", "NaN", "Infinity", "\ufeff", "18446744073709551616", "1e400", "\t", "\x01", "\x7f", " ", '"a":', '"b":[', "\ud800"]
         ),
         max_size=8,
     ).map("".join)
 )  # fmt: skip
 def test_any_text_within_an_object_then_taken_just_when_python_reads_it(inner):
     body = f'{{"a":{inner}}}'.encode(errors="surrogatepass")
-    assert is_json_object(body) is reads_strictly(body)
+    assert reads(body) is reads_strictly(body)
+
+
+def reads(body):
+    return is_json_object(body, Parser())
 
 
 def reads_strictly(body):
@@ -238,7 +248,7 @@ json_values = st.recursive(
     value=st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=5), json_values), plain=st.booleans()
 )
 def test_any_json_object_then_accepted(value, plain):
-    assert is_json_object(json.dumps(value, ensure_ascii=plain).encode())
+    assert reads(json.dumps(value, ensure_ascii=plain).encode())
 
 
 async def test_declared_too_large_then_413_before_the_signature_is_looked_at(make_world):

@@ -22,7 +22,6 @@ from app.db.intake import list_waiting
 from app.db.models import Delivery, Message, Sandbox, Spec
 from app.db.sandboxes import set_sandbox
 from app.db.specs import list_due, record_fact
-from app.db.types import pack
 from app.domain.ids import DeliveryId, SandboxId
 from app.domain.ports import SandboxOrder
 from sandbox_payload.wire import RESULT_REF
@@ -116,7 +115,7 @@ class Bench:
             [
                 NewDelivery(
                     DeliveryId(one["guid"] + suffix), one["event"], one.get("kept_headers", {}),
-                    pack(json.dumps(one["payload"]).encode()), self.clock() + timedelta(microseconds=position),
+                    json.dumps(one["payload"]).encode(), self.clock() + timedelta(microseconds=position),
                 )
                 for position, one in enumerate(deliveries)
             ],

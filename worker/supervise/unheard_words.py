@@ -15,7 +15,6 @@ from app.db.deliveries import NewDelivery, record_deliveries
 from app.db.looks import LiveWork, list_word_deliveries
 from app.db.models import Repository
 from app.db.reviews import COMMENT, REVIEW, UNHEARD, find_word
-from app.db.types import pack
 from app.domain.errors import Gone
 from app.domain.ids import DeliveryId, InstallationId, RepoId
 from app.domain.ports import RepoRef
@@ -111,7 +110,7 @@ class UnheardWords:
                 continue  # changed or deleted at this moment: the next look sees it as it then is
             # A name of their own for words as they read now: a look that comes again finds it known.
             name = f"look-{_KINDS[one.event]}-{one.word_id}-{int(told.changed_at.timestamp())}-{digest_of(one.body)[:8]}"
-            delivery = NewDelivery(DeliveryId(name), one.event, {}, pack(told.body), now)
+            delivery = NewDelivery(DeliveryId(name), one.event, {}, told.body, now)
             if await record_deliveries(self._parts.db, [delivery]):
                 found += 1
                 log.info("words.found", delivery_id=name, spec_id=work.spec_id)
