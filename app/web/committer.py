@@ -20,7 +20,6 @@ log = get_logger()
 
 _GROUP_ROWS = 64
 _GROUP_BYTES = 32_000_000
-_GROUP_S = 1.0
 _WAITING_BYTES = 256_000_000
 
 
@@ -36,7 +35,7 @@ class _Group:
         self.deliveries: list[NewDelivery] = []
         self.bytes = 0
         self._waiting: list[asyncio.Future[None]] = []
-        self._full_at = loop.time() + _GROUP_S
+        self._closed_at = loop.time() + limit_s / 8
         self._late = loop.call_later(limit_s, self.fail)
 
     def takes(self, size: int) -> bool:
@@ -44,7 +43,7 @@ class _Group:
         return (
             len(self.deliveries) < _GROUP_ROWS
             and self.bytes + size <= _GROUP_BYTES
-            and asyncio.get_running_loop().time() < self._full_at
+            and asyncio.get_running_loop().time() < self._closed_at
         )
 
     def add(self, delivery: NewDelivery) -> asyncio.Future[None]:
@@ -113,8 +112,11 @@ class Committer:
         crashpoint("delivery.before")
         try:
             new = await record_deliveries(self._parts.database, group.deliveries)
-        except (SQLAlchemyError, OSError, TimeoutError) as error:
-            log.warning("delivery.not_stored", error=type(error).__name__, count=len(group.deliveries))
+        except Exception as error:
+            # Whatever it is, those who wait get their 503 now. What nobody foresaw is shown whole.
+            foreseen = isinstance(error, SQLAlchemyError | OSError | TimeoutError)
+            name, count = type(error).__name__, len(group.deliveries)
+            log.warning("delivery.not_stored", error=name, count=count, exc_info=not foreseen)
             group.fail()
             return
         crashpoint("delivery.after")

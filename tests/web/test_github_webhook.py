@@ -347,6 +347,28 @@ async def test_storage_blocked_then_503_in_time(make_world):
             assert (await post(world, BODY, signed(BODY))).status_code == 503
 
 
+async def test_storage_stays_blocked_then_each_that_comes_has_its_own_time(make_world):
+    world = make_world(Limits(webhook_store_s=0.2))
+    await create_tables(world)
+    loop = asyncio.get_running_loop()
+    async with world.database.write() as session:
+        if world.database.dialect == "postgresql":
+            await session.execute(text("lock table delivery in access exclusive mode"))
+        for _ in range(4):
+            began = loop.time()
+            async with asyncio.timeout(5):
+                assert (await post(world, BODY, signed(BODY))).status_code == 503
+            assert loop.time() - began > 0.15
+
+
+async def test_group_that_can_not_be_packed_then_503_at_once_and_the_next_is_stored(world, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("app.db.deliveries.pack", lambda _: 1 // 0)
+        async with asyncio.timeout(5):
+            assert (await post(world, BODY, signed(BODY))).status_code == 503
+    assert (await post(world, BODY, signed(BODY))).status_code == 202
+
+
 async def test_outcomes_are_counted(world):
     await post(world, BODY, signed(BODY))
     await post(world, BODY, {})
