@@ -1,13 +1,15 @@
-"""What stands in settings files: YAML, and `.env` as far as it can be read at all; and single values that need looks."""
+"""What stands in settings files: YAML, and what is wrong with `.env`; and single values that need looks."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from dotenv.parser import parse_stream
 from pydantic import SecretStr
 
 from app.domain.credentials import check_secret
@@ -50,6 +52,23 @@ def read_yaml(path: Path, *, required: bool) -> dict[str, Any]:
         key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in values.items()
     }
     return {key: value for key, value in plain.items() if value not in (None, "")}
+
+
+def check_env_file(path: Path, known: frozenset[str]) -> None:
+    """Raises SettingsError when the file can't be read as text, or says one of the `known` settings twice, in whatever
+    case: its reader would fail with a traceback, or take the last. Other programs' variables are not looked at.
+    """
+    seen: dict[str, int] = {}
+    for binding in parse_stream(StringIO(read_text(path) or "")):
+        name = (binding.key or "").lower()
+        # Line ends before the variable belong to it.
+        before = len(binding.original.string) - len(binding.original.string.lstrip())
+        line = binding.original.line + binding.original.string[:before].count("\n")
+        if name in known and name in seen:
+            raise SettingsError(
+                f"{path}, line {line}: `{name.upper()}` stands there twice (line {seen[name]}, too); remove one"
+            )
+        seen[name] = line
 
 
 def read_text(path: Path) -> str | None:

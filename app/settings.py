@@ -23,13 +23,13 @@ from pydantic_settings import (
 from app.domain.errors import SettingsError
 from app.domain.model_price import ModelPrice, parse_model_prices
 from app.setting_files import (
+    check_env_file,
     describe_problem,
     describe_unknown,
     has_usable_port,
     read_address,
     read_key,
     read_pem,
-    read_text,
     read_yaml,
     require_database_number,
     require_host_names,
@@ -339,7 +339,7 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
     if unknown:
         known = frozenset(Settings.model_fields)
         raise SettingsError(*(describe_unknown(name, known) for name in unknown))
-    read_text(Path(".env"))  # pydantic-settings would fail with a traceback where it is no text
+    check_env_file(Path(".env"), frozenset(Settings.model_fields))
     _FILES.append(values)
     try:
         return Settings(**given)

@@ -124,21 +124,32 @@ async def _require_sandboxes(settings: Settings) -> None:
 def only_one(home: Path) -> Iterator[None]:
     """Holds ISSUEWRIGHT_HOME. The lock is the kernel's: a killed owner leaves none, whatever pid the file still names.
 
-    Raises SettingsError naming the owner when another one runs.
+    Raises SettingsError naming the owner when another one runs, or the file when it can't be a lock.
     """
     from app.domain.errors import SettingsError
 
-    descriptor = os.open(home / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    path = home / "up.lock"
+    try:
+        # Not blocking: what lies there may be a pipe.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        raise SettingsError(_no_lock(path, error)) from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
         except BlockingIOError:
             owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
             raise SettingsError(
                 f"ISSUEWRIGHT_HOME: {home} is in use by another `issuewright up` (pid {owner}); stop it, or set another home"
             ) from None
-        os.ftruncate(descriptor, 0)
+        except OSError as error:
+            raise SettingsError(_no_lock(path, error)) from None
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(descriptor)
+
+
+def _no_lock(path: Path, error: OSError) -> str:
+    return f"ISSUEWRIGHT_HOME: {path} can't be locked ({error.strerror}); remove it, or name a directory of your own"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import socket
 import sqlite3
@@ -161,6 +162,31 @@ def test_env_file_that_is_no_text_exits_2_naming_it(issuewright: Issuewright) ->
     assert len(answer.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("MODEL=a\nMODEL=b\n", ".env, line 2: `MODEL` stands there twice (line 1, too); remove one\n"),
+        (
+            "# ours\n\nmodel=a\nLOG_LEVEL='info'\n\n# again\nexport Model=\n",
+            ".env, line 7: `MODEL` stands there twice (line 3, too); remove one\n",
+        ),
+    ],
+)
+def test_env_file_that_says_something_twice_exits_2_naming_the_lines(
+    issuewright: Issuewright, text: str, line: str
+) -> None:
+    (issuewright.home / ".env").write_text(text)
+    answer = issuewright.run("migrate")
+    assert (answer.code, answer.err) == (2, line)
+
+
+def test_env_file_may_say_twice_what_is_another_programs(issuewright: Issuewright) -> None:
+    (issuewright.home / ".env").write_text(
+        'COMPOSE_PROFILES=a\nCOMPOSE_PROFILES=b\nMODEL="x\nMODEL=y"\n# MODEL=z\n'
+    )
+    assert issuewright.run("migrate").code == 0
+
+
 def test_port_in_use_exits_2_before_anything_starts(issuewright: Issuewright) -> None:
     with socket.create_server(("127.0.0.1", issuewright.port)):
         answer = issuewright.run("up")
@@ -293,6 +319,25 @@ def test_what_killed_processes_left_behind_is_no_obstacle(issuewright: Issuewrig
         web = issuewright.run("web", PORT="0")
         assert web.code == 2
         assert "another web process serves" in web.err
+
+
+@pytest.mark.parametrize("left", ["a directory", "a pipe", "a link to nowhere", "a link to itself"])
+def test_lock_that_can_not_be_one_exits_2_naming_it_before_anything_starts(
+    issuewright: Issuewright, left: str
+) -> None:
+    lock = issuewright.home / "up.lock"
+    if left == "a directory":
+        lock.mkdir()
+    elif left == "a pipe":
+        os.mkfifo(lock)
+    else:
+        lock.symlink_to("/nowhere/up.lock" if left == "a link to nowhere" else lock)
+    answer = issuewright.run_cold("up")
+    assert answer.code == 2, answer.err
+    assert re.fullmatch(
+        rf"ISSUEWRIGHT_HOME: {re.escape(str(lock))} can't be locked \(.+\); remove it, .*\n", answer.err
+    )
+    assert not (issuewright.home / "issuewright.db").exists()
 
 
 @pytest.mark.parametrize("left", [b"", b"\xff\x00", b"a host name\n"], ids=["nothing", "no text", "no name"])
