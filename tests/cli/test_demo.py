@@ -111,3 +111,26 @@ def test_demo_interrupted_leaves_nothing_behind(issuewright: Issuewright, home: 
     assert "Traceback" not in rest
     assert list(home.glob("issuewright-demo-*")) == []
     assert processes_below(home) == []
+
+
+def test_demo_that_nobody_listens_to_any_more_stops_and_leaves_nothing_behind(
+    issuewright: Issuewright, home: Path
+) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "demo"],
+        env=issuewright.environment(TMPDIR=str(home)),
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        for line in running.stdout:
+            if line.startswith("[1/6]"):
+                break
+        running.stdout.close()  # as `| head -3` does
+        assert running.wait(timeout=60) == 1
+        assert running.stderr.read() == ""
+    assert list(home.glob("issuewright-demo-*")) == []
+    assert processes_below(home) == []

@@ -34,7 +34,9 @@ class Step:
 
 
 class Narrator:
-    """Live on a terminal, plain lines elsewhere (each said the moment it is known)."""
+    """Live on a terminal, plain lines elsewhere (each said the moment it is known). What is said raises OSError when it
+    reaches nobody; `unheard` is True from then on.
+    """
 
     def __init__(self, out: TextIO) -> None:
         from rich.console import Console
@@ -44,6 +46,7 @@ class Narrator:
             Console(file=out, highlight=False, soft_wrap=True) if out.isatty() else None
         )
         self._step: Step | None = None
+        self.unheard = False
 
     def say(self, text: str = "") -> None:
         if self._console is not None:
@@ -51,7 +54,7 @@ class Narrator:
 
             self._console.print(Text(text))
         else:
-            print(text, file=self._out, flush=True)
+            self._print(text)
 
     def note(self, text: str) -> None:
         """A line below the current step."""
@@ -59,21 +62,28 @@ class Narrator:
             return
         self._step.notes.append(text)
         if self._console is None:
-            print(f"      {text}", file=self._out, flush=True)
+            self._print(f"      {text}")
 
     @contextmanager
     def step(self, number: int, title: str) -> Iterator[None]:
         self._step = step = Step(number, title)
         if self._console is None:
-            print(step.head(), file=self._out, flush=True)
+            self._print(step.head())
             yield
-            print(f"      done in {step.elapsed():.1f} s", file=self._out, flush=True)
+            self._print(f"      done in {step.elapsed():.1f} s")
         else:
             with self._live(self._console, step):
                 yield
                 step.seconds = step.elapsed()
             self._console.print(_drawn(step, done=True))
         self._step = None
+
+    def _print(self, line: str) -> None:
+        try:
+            print(line, file=self._out, flush=True)
+        except OSError:
+            self.unheard = True
+            raise
 
     @contextmanager
     def _live(self, console: Console, step: Step) -> Iterator[None]:

@@ -44,10 +44,14 @@ async def run_demo(place: Place, *, as_json: bool, keep: bool) -> int:
         if keep:
             await _keep(narrator, stage)
     except asyncio.CancelledError:
-        narrator.say("stopped")
         failed = False
+        with suppress(OSError):  # of a terminal that was closed
+            narrator.say("stopped")
         return 130
     except (IssuewrightError, TimeoutError, OSError) as error:
+        if narrator.unheard:  # nobody looks on any more, as after `| head -1`: stop as after Ctrl-C
+            failed = False
+            raise
         reason = str(error) or f"the demo did not end within {DEADLINE_S:.0f} s"
         if as_json:
             show_json({"ok": False, "error": reason, "logs": str(stagehand.home / "logs")})
