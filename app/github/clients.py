@@ -19,6 +19,7 @@ from app.domain.ids import InstallationId, RepoId
 from app.domain.ports import RepoRef
 from app.github.access import AppSigner, Clock, GitHubAccess
 from app.github.answers import parse_answer, parse_entries
+from app.github.clock import GitHubTime
 from app.github.errors import SERVER_PAUSE, classify, classify_graphql, classify_response
 from app.github.pace import Pace
 from app.github.tokens import Purpose, Scope, Token, Tokens
@@ -89,10 +90,11 @@ class Api:
         self.clock = clock
         self.pace = pace
         self._on_call = on_call
-        self._signer = AppSigner(access, clock)
+        self._time = GitHubTime(clock)
+        self._signer = AppSigner(access, self._time)
         self._transport = SharedTransport()
         self._client: GitHub[Any] | None = None
-        self.tokens = Tokens(access, clock, self._call_as_app)
+        self.tokens = Tokens(access, self._time, self._call_as_app)
 
     # ------------------------------------------------------------ for the families
 
@@ -191,6 +193,9 @@ class Api:
         url, params = ask.path, dict(ask.params)
         for _ in range(_MAX_REDIRECTS + 1):
             response = await self._send(ask, url, params, token)
+            signed = token is None and not ask.anonymous
+            if signed and response.status_code == httpx.codes.UNAUTHORIZED and self._time.learn(response):
+                response = await self._send(ask, url, params, token)
             if ask.linked and response.status_code == httpx.codes.FOUND:
                 return response
             if response.status_code not in _REDIRECTS:

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from app.domain.errors import Denied, Gone, OutsideError, Refused, RetryAt, Unexpected
+from app.github.clock import answered_at
 
 SERVER_PAUSE = timedelta(seconds=5)
 """After a 5xx or a broken connection; callers that fail again and again add their own growing delay."""
@@ -104,7 +105,10 @@ def _limit(response: httpx.Response, said: str, now: datetime, text: str) -> Ret
         return _pause(text, now + timedelta(seconds=min(after, LONGEST_PAUSE.total_seconds())), now)
     if response.headers.get("x-ratelimit-remaining") == "0" and not secondary:
         reset = _number(response.headers.get("x-ratelimit-reset"))
-        at = datetime.fromtimestamp(min(reset, 2**33), UTC) if reset is not None else now + LIMIT_PAUSE
+        at = now + LIMIT_PAUSE
+        if reset is not None:
+            # By GitHub's clock, as the time of the answer; ours may differ.
+            at = now + (datetime.fromtimestamp(min(reset, 2**33), UTC) - (answered_at(response) or now))
         # One second more: the header's second is not over when the limit is renewed.
         return _pause(text, at + timedelta(seconds=1), now)
     if secondary or response.status_code == 429 or "rate limit exceeded" in lower:

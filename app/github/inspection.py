@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import httpx
@@ -16,6 +15,7 @@ import httpx
 from app.domain.errors import RetryAt
 from app.github.access import AppSigner, GitHubAccess
 from app.github.answers import parse_answer
+from app.github.clock import answered_at
 from app.github.errors import SERVER_PAUSE, classify_response
 from app.github.parts import Account, Id
 
@@ -134,12 +134,11 @@ class Inspection:
         before = datetime.now(UTC)
         response = await self._reached(lambda: self._client.get(f"{self._access.api_url}/meta"))
         middle = before + (datetime.now(UTC) - before) / 2
-        try:
-            there = parsedate_to_datetime(response.headers.get("date", ""))
-        except ValueError:
-            raise RetryAt("GitHub's answer holds no time", datetime.now(UTC) + SERVER_PAUSE) from None
+        there = answered_at(response)
+        if there is None:
+            raise RetryAt("GitHub's answer holds no time", datetime.now(UTC) + SERVER_PAUSE)
         # The header leaves out the fraction of the second: half a one on average.
-        self._skew = there.replace(tzinfo=there.tzinfo or UTC) + timedelta(milliseconds=500) - middle
+        self._skew = there + timedelta(milliseconds=500) - middle
         return self._skew
 
     async def _ask(self, method: str, path: str) -> httpx.Response:

@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.domain.errors import Denied, OutsideError, RetryAt, Unexpected
 from app.domain.ids import IssueNumber
@@ -45,6 +46,34 @@ async def test_token_near_its_end_is_replaced_before_use(stage: Stage) -> None:
     await stage.gateway.fetch_repository(stage.repo)
     stage.github.skew_clock(0)
     assert minted(stage) == 2
+
+
+@pytest.mark.parametrize("ahead_s", [3600, -3600], ids=["GitHub ahead", "GitHub behind"])
+async def test_clock_an_hour_off_then_the_first_refusal_tells_and_the_calls_go_on(
+    stage: Stage, ahead_s: int
+) -> None:
+    stage.github.skew_clock(ahead_s)
+    stage.github.advance_clock(ahead_s)
+    try:
+        with capture_logs() as told:
+            await stage.gateway.fetch_repository(stage.repo)
+            await stage.gateway.ensure_labels(stage.repo, LABEL)
+        assert [request["status"] for request in stage.requests("/access_tokens")] == [401, 201]
+        [warning] = [line for line in told if line["event"] == "clock.differs"]
+        assert warning["log_level"] == "warning"
+        assert abs(warning["ahead_of_github_s"] + ahead_s) <= 2
+        stage.github.skew_clock(0)
+        stage.github.advance_clock(-ahead_s)
+        assert await stage.gateway.fetch_installation_repositories(stage.repo.installation_id)
+    finally:
+        stage.github.skew_clock(0)
+
+
+async def test_credentials_are_refused_at_the_right_time_then_nothing_is_signed_again(stage: Stage) -> None:
+    stage.github.add_fault(path="/access_tokens", status=401, message="A JSON web token could not be decoded")
+    with pytest.raises(Denied, match="decoded"):
+        await stage.gateway.fetch_repository(stage.repo)
+    assert len(stage.requests("/access_tokens")) == 1
 
 
 async def test_revoked_token_is_replaced_once(stage: Stage) -> None:

@@ -76,6 +76,8 @@ RESET = {
     "x-ratelimit-remaining": "0",
     "x-ratelimit-reset": str(int((NOW + timedelta(minutes=20)).timestamp())),
 }
+END_HOUR_OFF = str(int((NOW + timedelta(hours=1, minutes=20)).timestamp()))
+HOUR_OFF = {"date": format_datetime(NOW + timedelta(hours=1), usegmt=True)}
 LIMITS = [
     (403, {"retry-after": "75"}, "You have exceeded a secondary rate limit.", 75),
     (429, {"retry-after": "75"}, "Too many requests", 75),
@@ -85,6 +87,8 @@ LIMITS = [
     (403, {}, "You have triggered an abuse detection mechanism", 60),
     (403, RESET, "API rate limit exceeded for installation ID 5.", 1201),
     (429, RESET, "API rate limit exceeded", 1201),
+    # Its clock is an hour ahead of ours, and so is the end that it names.
+    (403, {**RESET, **HOUR_OFF, "x-ratelimit-reset": END_HOUR_OFF}, "API rate limit exceeded", 1201),
     (403, {}, "API rate limit exceeded", 60),
     (429, {"retry-after": "99999999"}, "wait for years", 7200),
     (429, {"retry-after": "nonsense"}, "wait", 60),

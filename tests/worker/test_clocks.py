@@ -56,3 +56,18 @@ async def test_githubs_clock_differs_by_less_than_a_minute_then_nothing_is_refus
         assert (await bench.spec()).state is SpecState.IMPLEMENTING
     finally:
         bench.github.skew_clock(-skew_s)
+
+
+@pytest.mark.parametrize("off_s", [3600, -3600], ids=["GitHub ahead", "GitHub behind"])
+async def test_githubs_clock_differs_by_an_hour_then_the_run_ends_as_any_other(
+    bench: Bench, off_s: int
+) -> None:
+    bench.github.skew_clock(off_s)
+    bench.github.advance_clock(off_s)
+    try:
+        number = await start(bench)
+        await bench.report(1)
+        await finish(bench, number)
+    finally:
+        bench.github.skew_clock(0)
+        bench.github.advance_clock(-off_s)
