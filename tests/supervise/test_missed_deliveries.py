@@ -116,6 +116,24 @@ async def test_worker_dies_while_it_asks_then_the_next_one_asks_for_the_others_a
     assert {guid: asked[guid] for guid in failed} == dict.fromkeys(failed, 1)
 
 
+@pytest.mark.parametrize("status", [422, 403])
+async def test_github_refuses_to_send_one_again_then_the_others_come_and_that_one_is_asked_for_later(
+    bench: Bench, webhook: Webhook, status: int
+) -> None:
+    failed = fail(bench, webhook, 3)
+    webhook.status = 202
+    bench.github.add_fault(method="POST", path="/attempts$", token="app", skip=1, times=1, status=status)
+    await MissedDeliveries(bench.parts).look()
+    sent(bench)
+    assert len(failed & set(webhook.taken)) == 2
+    bench.clock.add(EVERY_S)
+    await MissedDeliveries(bench.another_worker()).look()
+    sent(bench)
+    assert failed <= set(webhook.taken)
+    asked = Counter(of_repository(bench, asked=True))
+    assert {guid: asked[guid] for guid in failed} == dict.fromkeys(failed, 1)
+
+
 async def test_github_asks_for_a_pause_then_nothing_is_asked_before_its_end(
     bench: Bench, webhook: Webhook
 ) -> None:

@@ -16,7 +16,7 @@ import structlog
 
 from app.db.locks import claim_lock, passing_owner
 from app.db.looks import find_known_deliveries
-from app.domain.errors import RetryAt
+from app.domain.errors import Denied, Refused, RetryAt, refuses_credentials
 from app.domain.ports import HookDelivery
 from app.domain.redelivery import Missed, decide_missed
 from worker.parts import Parts
@@ -56,23 +56,33 @@ class MissedDeliveries:
             if not await self._is_my_turn(owner, now, EVERY):
                 return 0  # a long listing: another worker has begun meanwhile
             asked = missed.wanted[:MAX_ASKED]
-            await self._ask_for(asked)
+            taken = await self._ask_for(asked)
         except RetryAt as later:
             await self._is_my_turn(owner, now, max(later.at - now, EVERY))
             raise
         self._seen_until = now if missed.open_since is None else missed.open_since
-        return len(asked)
+        return taken
 
     async def _is_my_turn(self, owner: str, now: datetime, hold: timedelta) -> bool:
         async with self._parts.db.write() as session:
             return await claim_lock(session, "missed-deliveries", owner, now, hold)
 
-    async def _ask_for(self, deliveries: tuple[HookDelivery, ...]) -> None:
+    async def _ask_for(self, deliveries: tuple[HookDelivery, ...]) -> int:
+        """How many GitHub took. One that it refuses is in nobody's way, and still wanted at the next look."""
+        taken = 0
         for position, delivery in enumerate(deliveries):
             if position >= BURST:
                 await self._sleep(1)
-            await self._parts.github.ensure_redelivered(delivery.delivery_id)
+            try:
+                await self._parts.github.ensure_redelivered(delivery.delivery_id)
+            except (Denied, Refused) as refused:
+                if refuses_credentials(refused):
+                    raise
+                log.warning("delivery.redelivery_refused", delivery_id=delivery.guid, error=str(refused))
+                continue
+            taken += 1
             log.info("delivery.redelivery_requested", delivery_id=delivery.guid)
+        return taken
 
     def _since(self, now: datetime) -> datetime:
         oldest = now - LOOK_BACK
