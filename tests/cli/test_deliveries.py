@@ -54,6 +54,16 @@ def test_when_a_state_is_named_then_only_those_are_listed_newest_first(
     assert issuewright.run("deliveries", "list", "--state", "received").err == "no delivery is received\n"
 
 
+def test_when_no_terminal_listens_then_every_line_is_whole(issuewright: Issuewright, database: Path) -> None:
+    reason = "because " * 50 + "of its end"
+    with closing(sqlite3.connect(database)) as db:
+        db.execute("UPDATE delivery SET reason = ?", (reason,))
+        db.commit()
+    head, *lines = issuewright.run("deliveries", "list", COLUMNS="80").out.splitlines()
+    at = head.split("\t").index("reason")
+    assert [line.split("\t")[at] for line in lines] == [reason] * len(STORED)
+
+
 @pytest.mark.parametrize(
     ("since", "replayed"),
     [
