@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from app.domain.errors import SettingsError
 from app.queue.child import Child, Command
-from app.queue.runtime_dir import ensure_runtime_dir, runtime_path
+from app.queue.runtime_dir import ensure_runtime_dir, remove_left, runtime_path
 
 SOCKET_NAME = "redis.sock"
 START_TIMEOUT_S = 10.0
@@ -77,11 +77,11 @@ class EmbeddedRedis:
     async def start(self) -> None:
         """Ends a server left over from a killed parent, starts a new one, returns when it answers.
 
-        Raises SettingsError when it does not within ten seconds.
+        Raises SettingsError when it does not within ten seconds, or something stands in its way.
         """
         directory = ensure_runtime_dir(self.socket.parent)
         data = ensure_runtime_dir(self._home / "redis")
-        self.log.parent.mkdir(mode=0o700, exist_ok=True)
+        _ensure_log_directory(self.log.parent)
         await asyncio.to_thread(_end_leftover, self.socket)
         self._child = await Child.start(
             Command(
@@ -110,7 +110,7 @@ class EmbeddedRedis:
     async def stop(self) -> None:
         if self._child is not None:
             await self._child.stop()
-        self.socket.unlink(missing_ok=True)
+            self.socket.unlink(missing_ok=True)
 
 
 def _options(socket_path: Path, pid_file: Path, data: Path, log: Path) -> list[str]:
@@ -131,14 +131,23 @@ def _options(socket_path: Path, pid_file: Path, data: Path, log: Path) -> list[s
     return [part for key, value in options.items() for part in (f"--{key}", value)]
 
 
+def _ensure_log_directory(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"ISSUEWRIGHT_HOME: {path} can't be made ({error.strerror}); name a directory of your own"
+        ) from None
+
+
 def _end_leftover(path: Path) -> None:
     if _ask(path, b"PING"):
         _ask(path, b"SHUTDOWN")
         deadline = time.monotonic() + 5
         while _ask(path, b"PING") and time.monotonic() < deadline:
             time.sleep(0.02)
-    path.unlink(missing_ok=True)
-    (path.parent / "redis.pid").unlink(missing_ok=True)
+    remove_left(path)
+    remove_left(path.parent / "redis.pid")
 
 
 def _ask(path: Path, command: bytes) -> bytes:

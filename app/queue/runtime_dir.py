@@ -43,3 +43,15 @@ def ensure_runtime_dir(path: Path) -> Path:
     if stat.S_IMODE(seen.st_mode) != 0o700:
         path.chmod(0o700)
     return path
+
+
+def remove_left(path: Path) -> None:
+    """Removes what a process that was killed left there, if anything. Raises SettingsError when that is no file, or is
+    not to be removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"ISSUEWRIGHT_HOME: {path} can't be replaced ({error.strerror}); remove it, or name a directory of your own"
+        ) from None

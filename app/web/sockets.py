@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from app.domain.errors import SettingsError
-from app.queue.runtime_dir import MAX_SOCKET_PATH, ensure_runtime_dir
+from app.queue.runtime_dir import MAX_SOCKET_PATH, ensure_runtime_dir, remove_left
 
 GATEWAY_SOCKET = "gateway.sock"
 PROXY_SOCKET = "proxy.sock"
@@ -54,16 +54,18 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 
 
 def clear_stale(path: Path) -> None:
-    """Removes a socket that nobody answers on. Raises SettingsError when somebody does: another web process."""
+    """Removes a socket that nobody answers on. Raises SettingsError when somebody does (another web process), or
+    it can't be removed.
+    """
     if not path.is_socket():
-        path.unlink(missing_ok=True)
+        remove_left(path)
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
             probe.connect(str(path))
         except OSError:
-            path.unlink(missing_ok=True)
+            remove_left(path)
             return
     raise SettingsError(
         f"ISSUEWRIGHT_HOME: another web process serves {path}; stop it, or give this one its own ISSUEWRIGHT_HOME"

@@ -340,6 +340,24 @@ def test_lock_that_can_not_be_one_exits_2_naming_it_before_anything_starts(
     assert not (issuewright.home / "issuewright.db").exists()
 
 
+@pytest.mark.parametrize(
+    "place", ["run/redis.sock", "run/redis.pid", "run/gw/gateway.sock", "run/gw/proxy.sock", "logs"]
+)
+def test_something_else_where_a_socket_or_log_belongs_is_named_in_one_line_and_stops_up_with_2(
+    issuewright: Issuewright, place: str
+) -> None:
+    in_the_way = issuewright.home / place
+    if place == "logs":
+        in_the_way.touch()
+    else:
+        in_the_way.mkdir(parents=True)
+    answer = issuewright.run_cold("up")
+    assert answer.code == 2, answer.err
+    said = [line for line in answer.err.splitlines() if not line.startswith("{")]
+    assert len(said) == 1, answer.err
+    assert said[0].startswith(f"ISSUEWRIGHT_HOME: {in_the_way} can't be ")
+
+
 @pytest.mark.parametrize("left", [b"", b"\xff\x00", b"a host name\n"], ids=["nothing", "no text", "no name"])
 def test_file_without_this_machines_name_exits_2_for_all_that_would_go_by_it(
     issuewright: Issuewright, migrated: Path, left: bytes
