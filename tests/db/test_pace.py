@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,7 +19,7 @@ from app.domain.states import SpecState
 from tests.db.rows import add_spec, set_spec
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-ONE, OTHER = InstallationId(1), InstallationId(2)
+ONE, OTHER, THIRD = InstallationId(1), InstallationId(2), InstallationId(3)
 
 
 async def claim(db: Database, at_s: float, urgency: Urgency = Urgency.WORK) -> datetime | None:
@@ -151,18 +151,26 @@ async def test_work_does_not_queue_behind_background_writes(db: Database) -> Non
     assert round(await turn(Urgency.WORK)) == 2
 
 
-async def test_pause_that_github_asked_for_holds_one_installation_and_survives_a_restart(
+async def test_pauses_that_github_asked_for_hold_their_own_installations_and_survive_a_restart(
     db: Database,
 ) -> None:
     clock = lambda: NOW  # noqa: E731 - a fixed clock
+    until = {ONE: NOW + timedelta(seconds=60), OTHER: NOW + timedelta(seconds=20)}
     pace = DatabasePace(db, clock)
-    await pace.before_write(ONE)
-    await pace.after_limit(ONE, NOW + timedelta(seconds=60))
-    await pace.after_limit(ONE, NOW + timedelta(seconds=5))
-    restarted = DatabasePace(db, clock)
-    for call in (restarted.before_read, restarted.before_write):
-        with pytest.raises(RetryAt) as put_off:
-            await call(ONE)
-        assert put_off.value.at == NOW + timedelta(seconds=60)
-    await restarted.before_read(OTHER)
-    await restarted.before_write(OTHER)
+    for installation_id, at in until.items():
+        await pace.before_write(installation_id)
+        await pace.after_limit(installation_id, at)
+        await pace.after_limit(installation_id, NOW + timedelta(seconds=5))
+    async with aclosing(Database(db.url)) as of_another_process:
+        restarted = DatabasePace(of_another_process, clock)
+        for call in (restarted.before_read, restarted.before_write):
+            for installation_id, at in until.items():
+                with pytest.raises(RetryAt) as put_off:
+                    await call(installation_id)
+                assert put_off.value.at == at
+            await call(THIRD)
+        later = DatabasePace(of_another_process, lambda: until[OTHER])
+        await later.before_read(OTHER)
+        await later.before_write(OTHER)
+        with pytest.raises(RetryAt):
+            await later.before_write(ONE)
