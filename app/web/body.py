@@ -31,6 +31,34 @@ class Broken(Exception):
     """The client went away in the middle of its body."""
 
 
+class NoRoom(Exception):
+    """Too much is held for others just now."""
+
+
+class Room:
+    """What the bodies of strangers may take up in memory at once: each `free` bytes, and all of them together `shared`
+    bytes beyond that.
+    """
+
+    def __init__(self, free: int, shared: int) -> None:
+        self._free = free
+        self._left = shared
+        self._held: dict[Receive, int] = {}
+
+    def hold(self, owner: Receive, size: int) -> None:
+        """`size` bytes in all for `owner`, until `release`. Raises NoRoom."""
+        if size <= self._free:
+            return
+        more = size - self._held.get(owner, 0)
+        if more > self._left:
+            raise NoRoom
+        self._left -= more
+        self._held[owner] = size
+
+    def release(self, owner: Receive) -> None:
+        self._left += self._held.pop(owner, 0)
+
+
 def declared_length(request: Request) -> int | None:
     """What Content-Length says, None when it says nothing usable."""
     text = request.headers.get("content-length", "")
@@ -83,8 +111,8 @@ def says_more(declared: str, cap: int) -> bool:
     return _LENGTH.fullmatch(declared) is not None and int(declared) > cap
 
 
-async def collect(receive: Receive, cap: int) -> bytes:
-    """The whole body, however long that takes. Raises TooLarge, Broken."""
+async def collect(receive: Receive, cap: int, room: Room | None = None) -> bytes:
+    """The whole body, however long that takes; `room` holds it for `receive`. Raises TooLarge, Broken, NoRoom."""
     pieces: list[bytes] = []
     left = cap
     while True:
@@ -98,6 +126,8 @@ async def collect(receive: Receive, cap: int) -> bytes:
             if more:
                 await drain(receive, cap)
             raise TooLarge
+        if room is not None:
+            room.hold(receive, cap - left)
         pieces.append(piece)
         if not more:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.db.deliveries import NewDelivery
 from app.domain.ids import DeliveryId
-from app.web.body import Broken, TooLarge, TooSlow, body_problem, collect, drain, says_more
+from app.web.body import Broken, NoRoom, Room, TooLarge, TooSlow, body_problem, collect, drain, says_more
 from app.web.committer import Committer, NotStored
 from app.web.deadlines import Deadlines
 from app.web.parts import Parts
@@ -83,6 +83,7 @@ class Webhook:
         self._parts = parts
         self._secrets = parts.settings.webhook_secrets
         self._arriving = Deadlines(parts.limits.webhook_body_s)
+        self._room = Room(_BIG_BYTES, parts.limits.webhook_shared_bytes)
         self._committer = Committer(parts)
         self._parser = Parser()  # keeps as much memory as its largest body needed
 
@@ -105,6 +106,8 @@ class Webhook:
             await refusal.answer()(scope, receive, send)
         else:
             await _accept(delivery.id, send)
+        finally:
+            self._room.release(receive)
 
     async def _read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         """Raises Problem."""
@@ -113,11 +116,15 @@ class Webhook:
             if says_more(headers.get(b"content-length", b"").decode("latin-1"), cap):
                 await drain(receive, cap)
                 raise TooLarge
-            return await self._arriving.wait_for(collect(receive, cap))
+            return await self._arriving.wait_for(collect(receive, cap, self._room))
         except TimeoutError:
             raise body_problem(TooSlow(), cap) from None
         except (TooLarge, Broken) as error:
             raise body_problem(error, cap) from None
+        except NoRoom:
+            await drain(receive, cap)
+            busy = {"Retry-After": "10", "Connection": "close"}
+            raise Problem(503, "too much arrives at once; deliver it again", headers=busy) from None
 
     def _check(self, headers: Mapping[bytes, bytes], body: bytes, parser: Parser) -> NewDelivery:
         """All that needs no waiting. Raises Problem."""

@@ -40,6 +40,8 @@ class Limits:
 
     webhook_bytes: int = 25 * 1024 * 1024
     """GitHub sends nothing bigger than 25 MB; counted in binary so that its largest event is never refused."""
+    webhook_shared_bytes: int = 256_000_000
+    """What all large bodies together may take up while nobody knows yet who sent them."""
     webhook_body_s: float = 5.0
     webhook_store_s: float = 1.8
     """Answered 503 after this; the contract says within 2 s."""

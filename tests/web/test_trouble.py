@@ -100,6 +100,35 @@ async def test_length_that_lies_then_refused_without_waiting_for_what_never_come
     assert await stored(world) == 0
 
 
+async def test_strangers_send_large_bodies_at_once_then_refused_beyond_a_bound_and_deliveries_are_stored(
+    make_world,
+):
+    world = make_world(Limits(webhook_shared_bytes=3_000_000, webhook_body_s=60))
+    await create_tables(world)
+    head = b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n"
+    async with served(world.app) as url, asyncio.timeout(20):
+        port = int(url.rsplit(":", 1)[1])
+        clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+        try:
+            for _, writer in clients:
+                writer.write(head + b"x" * 1_900_000)  # the rest never comes
+            refused = [asyncio.create_task(reader.readline()) for reader, _ in clients]
+            while sum(answer.done() for answer in refused) < 4:
+                await asyncio.wait(
+                    [one for one in refused if not one.done()], return_when=asyncio.FIRST_COMPLETED
+                )
+            assert {answer.result()[9:12] for answer in refused if answer.done()} == {b"503"}
+            assert (await post(world, BODY, signed(BODY))).status_code == 202
+        finally:
+            for _, writer in clients:
+                writer.transport.abort()
+        await asyncio.gather(*refused, return_exceptions=True)
+        large = b'{"a": "' + b"x" * 1_900_000 + b'"}'
+        while (await post(world, large, signed(large))).status_code == 503:
+            await asyncio.sleep(0)  # the server has yet to notice that they are gone
+    assert await stored(world) == 2
+
+
 # ------------------------------------------------------------ clients that leave
 
 
