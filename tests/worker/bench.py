@@ -268,11 +268,15 @@ class Bench:
         *,
         of: str | None = None,
         file: str = "work.txt",
+        kept_bytes: int | None = None,
         **manifest: Any,
     ) -> str:
-        """A whole result of a sandbox, as the web process takes it in; the commit's sha."""
+        """A whole result of a sandbox, as the web process takes it in; the commit's sha. Of its bundle only the first
+        `kept_bytes`, where they are given.
+        """
         order = self._order(of)
         head, bundle = self.commit(text, of=of, file=file)
+        bundle = bundle[:kept_bytes]
         fields: dict[str, Any] = {
             "sandbox_id": order.sandbox_id, "round": round_, "start_sha": order.start_sha, "head_sha": head,
             "bundle_sha256": hashlib.sha256(bundle).hexdigest(), "status": "completed", "summary": "Done it.",

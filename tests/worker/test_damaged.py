@@ -17,9 +17,7 @@ async def test_result_cut_off_on_its_way_then_the_last_checkpoint_is_pushed_and_
     number = await start(bench)
     before = bench.github.pulls(bench.name)[0]["head"]["sha"]
     await bench.checkpoint("half of it\n")
-    await bench.hand_in(text="all of it\n")
-    _, whole = bench.commit("all of it, again\n")
-    await bench.upload("result.bundle", whole[:kept_bytes])
+    await bench.hand_in(text="all of it\n", kept_bytes=kept_bytes)
     await bench.rest()
     assert (await bench.spec()).state is SpecState.FAILED
     pull = bench.github.pulls(bench.name)[0]
@@ -27,6 +25,25 @@ async def test_result_cut_off_on_its_way_then_the_last_checkpoint_is_pushed_and_
     assert pull["draft"]
     assert "Not pushed" in bench.status(number)
     assert "saved before that is on the branch" in bench.status(number)
+
+
+@pytest.mark.parametrize("first_status", ["completed", "failed"])
+async def test_next_rounds_work_has_come_and_its_manifest_not_yet_then_nothing_is_refused_or_lost(
+    bench: Bench, first_status: str
+) -> None:
+    await start(bench)
+    await bench.hand_in(text="one\n", status=first_status)
+    _, second = bench.commit("one\ntwo\n")
+    await bench.upload("result.bundle", second)
+    await bench.rest()
+    spec = await bench.spec()
+    assert spec.outcome == ("done" if first_status == "completed" else "failed")
+    assert bench.git("show", f"{spec.branch}:work.txt") == "one\ntwo\n"
+    if first_status == "completed":
+        await bench.hand_in(2, text="one\ntwo\nthree\n")
+        await bench.rest()
+        assert bench.git("show", f"{spec.branch}:work.txt") == "one\ntwo\nthree\n"
+        assert (await bench.boxes())[-1].collected_round == 2
 
 
 async def test_refused_for_what_is_in_it_then_no_earlier_state_of_it_is_pushed(bench: Bench) -> None:

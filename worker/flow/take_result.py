@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.db.models import Sandbox
+from app.db.models import Artifact, Sandbox
 from app.db.sandboxes import find_artifact, get_artifact_bytes
 from app.domain.commit_message import sanitize_commit_message
 from app.domain.errors import Refused, ResultRefused, RetryAt
@@ -61,8 +61,11 @@ async def take_result(step: Step, sandbox: Sandbox, name: ArtifactName, manifest
     quarantine = step.parts.home / "quarantine" / f"{sandbox.id}-{name.value}"
     bundle = quarantine.with_suffix(".bundle-in")
     try:
-        if not await _write_bundle(step, sandbox.id, name, bundle) and manifest is None:
+        stored = await _write_bundle(step, sandbox.id, name, bundle)
+        if stored is None and manifest is None:
             return Taken(NoChanges("there is no checkpoint"))
+        if stored is not None and manifest is not None and await _is_of_later_round(step, stored, manifest):
+            manifest = None
         await _fetch_start(step, sandbox)
         return await _take(step, sandbox, manifest, (bundle, quarantine))
     except ResultRefused as refused:
@@ -177,15 +180,32 @@ async def _fetch_head(step: Step) -> bool:
     raise RetryAt("the repository is being fetched", step.later(1))
 
 
-async def _write_bundle(step: Step, sandbox_id: str, name: ArtifactName, path: Path) -> bool:
+async def _write_bundle(step: Step, sandbox_id: str, name: ArtifactName, path: Path) -> Artifact | None:
+    """What is stored under that name; None when nothing is. Raises RetryAt when it was replaced while it was read."""
     async with step.parts.db.read() as session:
         artifact = await find_artifact(session, sandbox_id, name.value)
         if artifact is None:
-            return False
+            return None
         data = await get_artifact_bytes(session, artifact.id)
+    if len(data) != artifact.size:
+        raise RetryAt("a newer bundle came meanwhile", step.later(0.2))
     await asyncio.to_thread(path.parent.mkdir, 0o700, parents=True, exist_ok=True)
     await asyncio.to_thread(path.write_bytes, data)
-    return True
+    return artifact
+
+
+async def _is_of_later_round(step: Step, bundle: Artifact, manifest: Manifest) -> bool:
+    """A sandbox that works on hands in the next round's bundle before that round's manifest. It goes on from this round's
+    commits, so it is judged by itself, as a checkpoint is; what its own manifest says is dealt with when it is there.
+    """
+    if bundle.sha256 == manifest.bundle_sha256:
+        return False
+    async with step.parts.db.read() as session:
+        told = await find_artifact(session, bundle.sandbox_id, ArtifactName.MANIFEST.value)
+        data = await get_artifact_bytes(session, told.id) if told else b""
+    if told is None or bundle.created_at > told.created_at:
+        return True
+    return not data or Manifest.model_validate_json(data).round > manifest.round
 
 
 async def _patch(quarantine: Path, start: str, head: str) -> str:
