@@ -412,6 +412,24 @@ async def test_one_fails_for_good_then_what_the_other_had_committed_is_kept_and_
     assert [run["conclusion"] for run in runs] == ["failure"]
 
 
+async def test_other_hands_in_while_the_work_that_failed_is_taken_down_then_that_counts(bench: Bench) -> None:
+    _, first, second = await at_work_side_by_side(bench)
+    _, bundle = bench.commit("half\n", of=second, file="two.txt")
+    await bench.upload("checkpoint.bundle", bundle, of=second)
+    delete = bench.sandboxes.ensure_deleted
+
+    async def hands_in_meanwhile(name: str) -> None:
+        if name == first:
+            await bench.hand_in(of=second, text="whole\n", file="two.txt")
+        await delete(name)
+
+    bench.sandboxes.ensure_deleted = hands_in_meanwhile  # type: ignore[method-assign]
+    await bench.hand_in(of=first, file="one.txt", status="failed", reason="max_turns")
+    await bench.rest()
+    head = bench.github.pulls(bench.name)[0]["head"]["sha"]
+    assert bench.git("show", f"{head}:two.txt") == "whole\n"
+
+
 async def test_one_waits_for_the_provider_then_the_other_is_still_looked_after(bench: Bench) -> None:
     number, first, second = await at_work_side_by_side(bench)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import structlog
 
 from app.db.models import Sandbox
-from app.db.sandboxes import move_sandbox
+from app.db.sandboxes import list_of_spec, move_sandbox
 from app.domain.errors import Denied, Gone, Refused, refuses_credentials
 from app.domain.notices import KEPT, OTHERS_SAVED
 from app.domain.render_pull import replace_section
@@ -27,10 +27,12 @@ _TRIES = 3
 
 
 async def run(step: Step) -> datetime:
-    others = [sandbox for sandbox in step.sandboxes if _was_at_work(step, sandbox)]
     await _take_down(step)
-    for sandbox in others:
-        await _save_work(step, sandbox)
+    async with step.parts.db.read() as session:  # they could hand in until they were taken down
+        step.sandboxes = await list_of_spec(session, step.spec.id)
+    for sandbox in step.sandboxes:
+        if _was_at_work(step, sandbox):
+            await _save_work(step, sandbox)
     if step.spec.outcome == Outcome.NO_CHANGES:
         try:
             await _withdraw_pull(step)
@@ -47,13 +49,12 @@ async def run(step: Step) -> datetime:
 
 
 def _was_at_work(step: Step, sandbox: Sandbox) -> bool:
-    """On its own task when the work ended for something else. Also one that was taken down since, before a crash."""
+    """On its own task when the work ended for something else; it has been taken down since."""
     spec = step.spec
     if sandbox.task_id is None or spec.outcome not in {Outcome.FAILED, Outcome.PUSH_REFUSED}:
         return False
     untaken = sandbox.collected_round == 0 or sandbox.manifest_round > sandbox.collected_round
-    ended_with_it = spec.ended_at and sandbox.ended_at and sandbox.ended_at >= spec.ended_at
-    return untaken and (sandbox.state in SANDBOX_LIVE or bool(ended_with_it))
+    return untaken and bool(spec.ended_at and sandbox.ended_at and sandbox.ended_at >= spec.ended_at)
 
 
 async def _save_work(step: Step, sandbox: Sandbox) -> None:
