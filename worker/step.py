@@ -29,6 +29,7 @@ from app.domain.ports import RepoRef
 from app.domain.repo_settings import EffectiveSettings, RepoSettings, limit_settings
 from app.domain.states import SPEC_LIVE, Flow, PhaseState, SpecState, TaskState
 from app.domain.steps import PlanFacts, SandboxFacts, SpecFacts, TaskFacts
+from app.domain.supervision import Trouble
 from app.domain.view import (
     AgentView,
     CriterionView,
@@ -218,6 +219,9 @@ class Step:
             pull_url=spec.pull_url or "",
             outcome=Outcome(spec.outcome) if spec.outcome else None,
             outcome_detail=spec.outcome_detail or "",
+            timed_out=any(
+                one.state is TaskState.FAILED and one.reason == Trouble.TIME_LIMIT for one in self.tasks
+            ),
             cancel_asked=spec.cancel_asked_at is not None,
             pause_asked=spec.pause_asked_at is not None,
             paused_by=spec.pause_asked_by or "",

@@ -41,12 +41,10 @@ _CONCLUSIONS = {
     Outcome.FAILED: "failure",
     Outcome.CANCELLED: "cancelled",
 }
-TIMED_OUT = "time_limit"
-"""The failure reason that a check run has an own conclusion for."""
 
 
-def conclusion_of(outcome: Outcome, reason: str = "") -> str:
-    if outcome is Outcome.FAILED and reason == TIMED_OUT:
+def conclusion_of(outcome: Outcome, *, timed_out: bool) -> str:
+    if outcome is Outcome.FAILED and timed_out:
         return "timed_out"
     return _CONCLUSIONS[outcome]
 
@@ -245,10 +243,7 @@ def render_check(view: SpecView, details_url: str) -> CheckOutput:
         summary.append(neutralize_agent_text(view.outcome_detail, 20_000))
     if view.status_untold and outcome is not None:
         summary += [_quoted(note) for note in (*view.notes, status_missing(view))]
-    reason = view.outcome_detail.split(":", 1)[0] if view.outcome_detail else ""
-    conclusion = (
-        None if outcome is None else conclusion_of(outcome, TIMED_OUT if "time limit" in reason else "")
-    )
+    conclusion = None if outcome is None else conclusion_of(outcome, timed_out=view.timed_out)
     return CheckOutput(
         # Under way it is written once for each head: only what is true until the end.
         title=headline(view) if is_paused or conclusion else UNDER_WAY,

@@ -112,6 +112,8 @@ class SpecView:
     pull_url: str = ""
     outcome: Outcome | None = None
     outcome_detail: str = ""
+    timed_out: bool = False
+    """Whether a task failed because its time was used up."""
     cancel_asked: bool = False
     pause_asked: bool = False
     paused_by: str = ""

@@ -27,6 +27,7 @@ from tests.worker.planning import (
     start,
     tasks,
 )
+from tests.worker.test_told import newest_check
 
 PROMPT = "prompt.md"
 
@@ -410,6 +411,15 @@ async def test_one_fails_for_good_then_what_the_other_had_committed_is_kept_and_
     assert ("specs bundle" if how == "refused" else "on the branch") in bench.status(number)
     runs = [run for run in bench.github.check_runs(bench.name) if run["head_sha"] == head]
     assert [run["conclusion"] for run in runs] == ["failure"]
+
+
+async def test_one_of_several_runs_out_of_time_then_the_check_says_so_whatever_tasks_are_called(
+    bench: Bench,
+) -> None:
+    _, first, _ = await at_work_side_by_side(bench)
+    await bench.hand_in(of=first, file="one.txt", status="failed", reason="time_limit")
+    await bench.rest()
+    assert newest_check(bench)["conclusion"] == "timed_out"
 
 
 async def test_other_hands_in_while_the_work_that_failed_is_taken_down_then_that_counts(bench: Bench) -> None:
