@@ -9,6 +9,8 @@ import hashlib
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import structlog
+
 from app.db.checks import list_checks, record_check, set_check
 from app.db.models import CheckRun
 from app.db.pace import writing
@@ -19,10 +21,13 @@ from app.domain.markers import status_marker
 from app.domain.pace import EditKind, Urgency, decide_edit_wait
 from app.domain.ports import CheckOutput
 from app.domain.render import render_check, render_status, render_superseded
+from app.domain.render_pull import replace_section
 from app.domain.states import SPEC_LIVE, SpecState
-from app.domain.view import without_counters
+from app.domain.view import Outcome, without_counters
 from app.observability.crashpoints import crashpoint
 from worker.step import Step
+
+log = structlog.get_logger("worker.tell")
 
 REFUSED_GAP = timedelta(minutes=10)
 """How long a status comment that GitHub refused is left alone while the work goes on."""
@@ -105,10 +110,17 @@ async def open_check(step: Step) -> None:
     async with step.parts.db.read() as session:
         rows = await list_checks(session, spec.id)
     row = next((one for one in rows if one.head_sha == spec.head_sha), None)
-    failed = row is not None and row.conclusion not in {None, "success"}
-    anew = failed and spec.state is SpecState.IMPLEMENTING
-    if row is None or row.check_run_id is None or anew or _pause_untold(step, row):
-        await tell_check(step)
+    at_work = spec.state is SpecState.IMPLEMENTING
+    if row is None or row.check_run_id is None:
+        failed = any(one.conclusion not in {None, "success", "neutral"} for one in rows)
+        turned = spec.state is SpecState.PAUSED or (at_work and failed)
+    else:
+        turned = (at_work and row.conclusion not in {None, "success"}) or _pause_untold(step, row)
+        if not turned:
+            return
+    if turned:
+        await tell_body(step)  # first: the check run is what tells that this is to be done
+    await tell_check(step)
 
 
 def _pause_untold(step: Step, row: CheckRun) -> bool:
@@ -120,6 +132,25 @@ def _pause_untold(step: Step, row: CheckRun) -> bool:
 
 def _output_digest(output: CheckOutput) -> str:
     return hashlib.sha256(repr(output).encode()).hexdigest()
+
+
+async def tell_body(step: Step) -> None:
+    """A pull request that is open, or that we have closed, says in our section whether the work goes on. One that is ready
+    says what was done: that is written with it.
+    """
+    spec, github = step.spec, step.parts.github
+    is_ours = spec.pull_state == ("closed" if spec.outcome == Outcome.NO_CHANGES else "open")
+    if spec.pull_number is None or spec.outcome == Outcome.DONE or not is_ours:
+        return
+    try:
+        pull = await github.fetch_pull(step.repo, spec.pull_number)
+        body = replace_section(pull.body, step.view)
+        if pull.state == spec.pull_state and body != pull.body:
+            crashpoint("body.before")
+            await github.ensure_pull_body(step.repo, spec.pull_number, body)
+            crashpoint("body.after")
+    except (Gone, Denied, Refused) as error:
+        log.warning("body.not_told", error=str(error))
 
 
 async def tell_check(step: Step) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.domain.markers import BODY_END, body_begin
+from app.domain.notices import PAUSED_HINT
 from app.domain.render import status_missing
 from app.domain.render_evidence import evidence_lines, outcome_of_tests
 from app.domain.render_planning import task_list
@@ -66,9 +67,11 @@ def render_section(view: SpecView) -> str:
         ]
     else:
         where = status_missing(view) or "How far it is, and which tasks are done, stands on the issue."
-        # Until the end this is written once: only what stays true.
+        # Written anew only when the work is paused or goes on: what else changes is not said.
         tasks = tuple(replace(task, state="pending") for task in tasks)
-        lines += ["### Work in progress", "", f"An agent works on this. {where}"]
+        paused = view.state == "paused"
+        title, text = ("Paused", PAUSED_HINT) if paused else ("Work in progress", "An agent works on this.")
+        lines += [f"### {title}", "", f"{text} {where}"]
     lines += ["", "### Tasks", ""]
     lines += _tasks(view, tasks)
     for part in (evidence_lines(view, _EVIDENCE_ROOM), outcome_of_tests(view)):

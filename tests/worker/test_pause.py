@@ -51,6 +51,7 @@ async def test_paused_while_the_agent_works_keeps_its_work_and_goes_on_in_its_se
         "in_progress",
         "⏸️ Paused",
     )
+    assert "### Paused" in bench.github.pulls(bench.name)[0]["body"]
     before = len(bench.writes())
     await bench.pass_time(7200, 600)
     assert len(bench.writes()) == before
@@ -62,6 +63,7 @@ async def test_paused_while_the_agent_works_keeps_its_work_and_goes_on_in_its_se
     assert (brief.resume_session_id, second.start_sha) == ("s-1", spec.head_sha)
     assert "Paused" not in bench.status(number)
     assert "Paused" not in newest_check(bench)["output"]["title"]
+    assert "An agent works on this." in bench.github.pulls(bench.name)[0]["body"]
     assert [task.attempts for task in (await tasks(bench)).values()] == [1]
     await bench.hand_in()
     await bench.rest()

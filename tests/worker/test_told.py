@@ -59,6 +59,7 @@ async def test_status_comment_edited_by_a_person_is_put_right_and_never_believed
 async def test_retry_asked_for_twice_by_a_writer_starts_once(bench: Bench, how: str) -> None:
     number = await fail(bench)
     check = newest_check(bench)
+    assert "### Not finished" in bench.github.pulls(bench.name)[0]["body"]
     for _ in range(2):
         if how == "button":
             bench.github.press_button(check["id"], "carol", "retry")
@@ -70,6 +71,7 @@ async def test_retry_asked_for_twice_by_a_writer_starts_once(bench: Bench, how: 
     await bench.pass_time(10)
     assert len(bench.sandboxes.orders) == 2
     assert newest_check(bench)["conclusion"] is None, "at work again, and shown so"
+    assert "### Work in progress" in bench.github.pulls(bench.name)[0]["body"]
     await bench.hand_in()
     await bench.rest()
     assert "Done: ready for review" in bench.status(number)

@@ -10,14 +10,13 @@ from app.db.models import Sandbox
 from app.db.sandboxes import list_of_spec, move_sandbox
 from app.domain.errors import Denied, Gone, Refused, refuses_credentials
 from app.domain.notices import KEPT, OTHERS_SAVED
-from app.domain.render_pull import replace_section
 from app.domain.states import SANDBOX_LIVE, SandboxState
 from app.domain.view import Outcome
 from app.observability.crashpoints import crashpoint
 from worker.flow.let_go import take_down
 from worker.flow.rescue import rescue_result
 from worker.step import Step
-from worker.tell import tell_check, tell_status
+from worker.tell import tell_body, tell_check, tell_status
 
 log = structlog.get_logger("worker.conclude")
 
@@ -38,7 +37,7 @@ async def run(step: Step) -> datetime:
             await _withdraw_pull(step)
         except (Gone, Denied, Refused) as error:
             log.warning("pull.not_withdrawn", error=str(error))
-    await _tell_body(step)
+    await tell_body(step)
     await tell_check(step)
     await tell_status(step)
     if step.spec.status_untold or step.spec.check_untold:
@@ -69,23 +68,6 @@ async def _save_work(step: Step, sandbox: Sandbox) -> None:
                 raise
             log.warning("work.not_pushed", sandbox_id=sandbox.id, error=str(refused))
     await step.add_note(KEPT.format(spec_id=step.spec.id))
-
-
-async def _tell_body(step: Step) -> None:
-    """A pull request that stays open, or that we have closed, says that nobody works on it any more."""
-    spec, github = step.spec, step.parts.github
-    is_ours = spec.pull_state == ("closed" if spec.outcome == Outcome.NO_CHANGES else "open")
-    if spec.pull_number is None or spec.outcome == Outcome.DONE or not is_ours:
-        return
-    try:
-        pull = await github.fetch_pull(step.repo, spec.pull_number)
-        body = replace_section(pull.body, step.view)
-        if pull.state == spec.pull_state and body != pull.body:
-            crashpoint("body.before")
-            await github.ensure_pull_body(step.repo, spec.pull_number, body)
-            crashpoint("body.after")
-    except (Gone, Denied, Refused) as error:
-        log.warning("body.not_told", error=str(error))
 
 
 async def _withdraw_pull(step: Step) -> None:
