@@ -55,6 +55,18 @@ async def test_status_comment_edited_by_a_person_is_put_right_and_never_believed
     assert status_id(bench, number) == comment
 
 
+async def test_agents_last_words_are_the_reason_it_failed_for_then_people_read_them_once(
+    bench: Bench,
+) -> None:
+    number = await start(bench)
+    said = "There is no such model."
+    await bench.hand_in(
+        status="failed", reason="model_error", detail=f"{said} A file was left out.", summary=said
+    )
+    await bench.rest()
+    assert bench.status(number).count(said) == 1
+
+
 @pytest.mark.parametrize("how", ["button", "rerun", "suite"])
 async def test_retry_asked_for_twice_by_a_writer_starts_once(bench: Bench, how: str) -> None:
     number = await fail(bench)

@@ -110,7 +110,9 @@ async def _record(
     step: Step, sandbox: Sandbox, manifest: Manifest, taken: Taken, values: dict[str, object], *, failed: bool
 ) -> None:
     """That this round has been dealt with, and what the task came to."""
-    summary = redact(manifest.summary, step.parts.secrets)
+    said = manifest.summary.strip()
+    # What the model's API says at the end stands as the agent's last words, too: people read it once, as the reason.
+    summary = "" if failed and said in manifest.detail else redact(manifest.summary, step.parts.secrets)
     async with step.saving(**values) as session:
         now = step.now()
         await set_sandbox(
