@@ -11,10 +11,15 @@ from app.settings import Settings, require_github
 
 def require_app(settings: Settings) -> None:
     """For commands that speak as the App. Raises SettingsError: something is missing, or the key can't be used."""
-    from app.github.access import load_private_key
-
     require_github(settings)
     require_one_github(settings)
+    require_key(settings)
+
+
+def require_key(settings: Settings) -> None:
+    """Raises SettingsError: the App's key can't be used."""
+    from app.github.access import load_private_key
+
     try:
         load_private_key(settings.private_key_pem or "")
     except Denied as error:

@@ -111,14 +111,11 @@ def cleanup(
 
     A worker does so by itself; this is for when none runs, or to see. What lives is left alone, as is everybody else's.
     """
-    from app.cli.preflight import require_app
     from app.cli.sandbox_cleanup import clean_up
     from app.cli.show import show_json, show_rows
     from app.domain.errors import IssuewrightError
 
-    settings = load(config)
-    require_app(settings)
-    rows = asyncio.run(clean_up(settings, dry_run=dry_run))
+    rows = asyncio.run(clean_up(load(config), dry_run=dry_run))
     if as_json:
         show_json({"items": rows, "next_cursor": None})
     else:

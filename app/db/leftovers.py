@@ -30,6 +30,14 @@ async def list_known_sandboxes(
     }
 
 
+async def find_newest_name(session: AsyncSession) -> str | None:
+    """What the newest sandbox of any provider is called there; None before the first one."""
+    name: str | None = await session.scalar(
+        select(Sandbox.provider_name).order_by(Sandbox.created_at.desc(), Sandbox.id.desc()).limit(1)
+    )
+    return name
+
+
 async def record_removed(session: AsyncSession, provider_name: str, now: datetime) -> None:
     """Nothing when it is noted already, or when there is no such sandbox."""
     await session.execute(

@@ -43,6 +43,11 @@ class Finding:
     why: str
 
 
+def instance_of(name: str) -> str:
+    """Of a machine's name, `iw-INSTANCE-SANDBOX`."""
+    return name.removeprefix("iw-").partition("-")[0]
+
+
 def decide_leftovers(
     instance: str, sights: Sequence[SandboxSight], known: Mapping[str, KnownSandbox], now: datetime
 ) -> list[Finding]:

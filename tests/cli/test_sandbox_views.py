@@ -123,6 +123,25 @@ async def test_cleanup_says_what_it_would_do_then_does_it_once(
     await db.aclose()
 
 
+NO_APP = dict.fromkeys(("GITHUB_APP_ID", "GITHUB_APP_PRIVATE_KEY", "GITHUB_WEBHOOK_SECRET"))
+
+
+def test_cleanup_without_the_apps_settings_knows_its_machines_by_its_database(
+    issuewright: Issuewright, boxes: tuple[str, str]
+) -> None:
+    answer = issuewright.run("sandboxes", "cleanup", "--dry-run", "--json", **NO_APP)
+    assert answer.code == 0, answer.err
+    found = {one["name"] for one in json.loads(answer.out)["items"]}
+    assert found == {f"iw-test-{box}" for box in boxes}
+
+
+def test_cleanup_without_any_word_of_whose_machines_they_are_says_what_is_missing(
+    issuewright: Issuewright, migrated: Path
+) -> None:
+    answer = issuewright.run("sandboxes", "cleanup", "--dry-run", **NO_APP)
+    assert (answer.code, "GITHUB_APP_ID" in answer.err) == (2, True)
+
+
 @pytest.fixture
 async def lost(migrated: Path, home: Path) -> tuple[str, str]:
     """One that did nothing any more and was ended, and the next attempt."""
