@@ -117,9 +117,15 @@ SANDBOX_LEFT_FOR_KEY = (
     "A sandbox could not be removed, since the sandbox provider refuses the operator's key: `issuewright doctor` says more, "
     "and it goes by itself once the key is mended."
 )
-LEFT_GIVEN_UP = "What an agent had done last could not be fetched: for {hours} hours {why}. What it had handed over before that counts."
-LEFT_BY_PROVIDER = "the sandbox provider did not start its sandbox once more"
-LEFT_BY_APP = "the operator's web process did not answer"
+LEFT_GIVEN_UP = (
+    "What an agent had done last could not be fetched: for {why}. What it had handed over before that counts."
+)
+LEFT_BY_PROVIDER = "two hours the sandbox provider did not start its sandbox once more"
+LEFT_BY_APP = "two hours the operator's web process did not answer"
+LEFT_UNREACHED = (
+    "ten minutes the operator's worker could not reach the web process, though that runs (the operator's "
+    "`issuewright doctor` says what to do)"
+)
 KEY_REFUSED = (
     "The model's API refuses the model key {owner} ({status}). The operator stores another one with "
     "`issuewright credentials set model {option}`; then try again."

@@ -15,6 +15,7 @@ import pytest
 
 from app.db.events import EventFilter, list_events, record_events
 from app.db.models import Sandbox
+from app.db.processes import record_beat
 from app.db.relay import find_relayed
 from app.db.sandboxes import set_sandbox
 from app.db.specs import record_fact
@@ -455,6 +456,31 @@ async def test_app_is_away_for_hours_then_what_was_left_is_given_up_and_told(
     assert (await bench.spec()).state is SpecState.CANCELLED
     assert "the operator's web process did not answer" in bench.status(number)
     assert bench.sandboxes.sights == {}
+
+
+async def test_app_lives_and_this_worker_can_not_reach_it_then_that_is_given_up_within_minutes_and_told(
+    bench: Bench, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.flow.on_behalf.AWAY_LIMIT_S", 0.0)
+
+    async def beat() -> None:
+        async with bench.db.write() as session:
+            await record_beat(session, "web-1", "web", "elsewhere", 1, "0", bench.clock())
+
+    await beat()
+    number = await start(bench)
+    leave_work(bench, kept)
+    kept.away = 1_000_000
+    stand_still(bench)
+    bench.unlabel(number)
+    states = []
+    for _ in range(15):
+        await bench.pass_time(60, 20)
+        await beat()
+        states.append((await bench.spec()).state)
+    assert states[8] is SpecState.IMPLEMENTING, "it may be starting"
+    assert states[-1] is SpecState.CANCELLED
+    assert "could not reach the web process" in bench.status(number)
 
 
 async def test_its_events_are_a_strangers_then_what_is_none_is_skipped_and_the_rest_and_its_work_count(

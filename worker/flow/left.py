@@ -10,8 +10,9 @@ import asyncio
 import hashlib
 import shutil
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import structlog
@@ -21,9 +22,11 @@ from app.db.locks import get_wait_start
 from app.db.models import Sandbox
 from app.db.relay import record_relay
 from app.db.sandboxes import find_artifact
+from app.db.supervision import list_listeners
 from app.domain.errors import Denied, RetryAt, Unexpected
-from app.domain.notices import LEFT_BY_APP, LEFT_BY_PROVIDER, LEFT_GIVEN_UP
+from app.domain.notices import LEFT_BY_APP, LEFT_BY_PROVIDER, LEFT_GIVEN_UP, LEFT_UNREACHED
 from app.domain.remote import KeepsFiles, Left
+from app.domain.supervision import REACHABLE, Listener
 from app.domain.supply import Shortage
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import ArtifactName, Manifest
@@ -39,6 +42,8 @@ log = structlog.get_logger("worker.left")
 PATIENCE_S = 10.0
 LEFT_LIMIT = timedelta(hours=2)
 """How long an app that is away is waited for, or a provider that does not start it. Daytona deletes what has stood still for as long."""
+UNREACHED_LIMIT = timedelta(minutes=10)
+"""The same of an app that is heard of all that time, though not answered by: this worker's network is in the way."""
 FORGOTTEN_S = 86_400.0
 
 
@@ -46,8 +51,8 @@ async def is_handed_in(step: Step, sandbox: Sandbox) -> bool:
     """Whether all that the ended sandbox had ready is with the app by now, as far as it can be had: then nothing speaks
     against removing it. False while that goes on beside the step: ask again. Whoever asks reads the rows afresh.
 
-    Raises Waits while the app is away, or the provider is or has no room to start the sandbox. After LEFT_LIMIT of that
-    it is given up, and told.
+    Raises Waits while the app is away, or the provider is or has no room to start the sandbox. After LEFT_LIMIT of that,
+    or UNREACHED_LIMIT of an app that is not away, it is given up, and told.
     """
     provider, door, parts = step.parts.sandboxes, step.parts.door, step.parts
     if door is None or not isinstance(provider, KeepsFiles):
@@ -67,16 +72,24 @@ async def is_handed_in(step: Step, sandbox: Sandbox) -> bool:
     except RetryAt as later:
         async with parts.db.write() as session:
             since_at = await get_wait_start(session, waiting, step.now())
-        if step.now() - since_at < LEFT_LIMIT:
-            shortage = Shortage.APP if isinstance(later, AppAway) else Shortage.HAND_IN
-            raise Waits(shortage, str(later), later.at) from later
-        log.warning("left.given_up", sandbox_id=sandbox.id, since=since_at.isoformat())
-        why = LEFT_BY_APP if isinstance(later, AppAway) else LEFT_BY_PROVIDER
-        await step.add_note(LEFT_GIVEN_UP.format(hours=f"{LEFT_LIMIT.total_seconds() / 3600:g}", why=why))
+            listeners = await list_listeners(session)
+        away = isinstance(later, AppAway)
+        unreached = away and _is_out_of_reach(step.now(), since_at, listeners)
+        if step.now() - since_at < LEFT_LIMIT and not unreached:
+            raise Waits(Shortage.APP if away else Shortage.HAND_IN, str(later), later.at) from later
+        log.warning("left.given_up", sandbox_id=sandbox.id, since=since_at.isoformat(), unreached=unreached)
+        why = LEFT_UNREACHED if unreached else LEFT_BY_APP if away else LEFT_BY_PROVIDER
+        await step.add_note(LEFT_GIVEN_UP.format(why=why))
         return True
     for done in (name, waiting):
         await forget_done(parts, done)
     return True
+
+
+def _is_out_of_reach(now: datetime, since_at: datetime, listeners: Sequence[Listener]) -> bool:
+    """Whether a web process has been up for all of UNREACHED_LIMIT, as the database knows, and was not reached."""
+    up = [one.started_at for one in listeners if now - one.beat_at <= REACHABLE]
+    return bool(up) and now - max(since_at, min(up)) >= UNREACHED_LIMIT
 
 
 async def _hand_in(parts: Parts, provider: KeepsFiles, door: Door, sandbox: Sandbox) -> None:
