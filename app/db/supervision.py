@@ -32,7 +32,7 @@ _COLUMNS = (
     *(getattr(Sandbox, name) for name in _AS_THEY_ARE),
 )  # fmt: skip
 """No more than is judged: whole rows of a thousand sandboxes take as long again."""
-_AT_PROVIDER = frozenset({Shortage.PROVIDER.value, Shortage.KEY.value})
+_AT_PROVIDER = frozenset({Shortage.PROVIDER.value, Shortage.KEY.value, Shortage.LINK.value})
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from app.domain.errors import RetryAt
 from sandbox_payload.wire.left import MANIFEST_FILE, TRANSCRIPT_FILE, WORK_FILE
+
+
+class AppSilent(RetryAt):
+    """A sandbox can't reach the app, but neither can whoever makes it: that says nothing about the sandbox's network."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ class Shortage(StrEnum):
     """The provider has no room to start a sandbox once more that stands still."""
     APP = "app"
     """The web process is away, which takes in what an ended sandbox had ready."""
+    LINK = "link"
+    """The web process answers neither the next sandbox nor the worker."""
     SPEC_BUDGET = "spec_budget"
     SPEC_BUDGET_HELD = "spec_budget_held"
     """Agents at work may still spend it: what they leave is free when they end."""
@@ -161,6 +163,7 @@ _WAITS = {
     ),
     Shortage.HAND_IN: "room at the sandbox provider to start a sandbox once more, for what its agent had ready when it was stopped",
     Shortage.APP: "the operator's web process, which can't be reached and is to take in what its agent had ready when it ended",
+    Shortage.LINK: "the operator's web process, which answers neither the next sandbox nor the worker",
     Shortage.SPEC_BUDGET: "more budget: what this issue may cost is used up (the operator can raise SPEC_BUDGET_USD)",
     Shortage.SPEC_BUDGET_HELD: "another agent of this issue to end: the rest of what the issue may cost is set aside for it",
     Shortage.DAY_BUDGET: (

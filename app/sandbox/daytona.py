@@ -44,7 +44,9 @@ STUCK = timedelta(minutes=10)
 
 
 class DaytonaSandboxes:
-    """Implements `ports.Sandboxes`, `remote.RelayFiles` and `remote.KeepsFiles`. `home` is ISSUEWRIGHT_HOME, for files on their way. One event loop."""
+    """Implements `ports.Sandboxes`, `remote.RelayFiles` and `remote.KeepsFiles`. `home` is ISSUEWRIGHT_HOME, for files on
+    their way; `near` the web process's socket, where it is on this host. One event loop.
+    """
 
     kind = "daytona"
 
@@ -55,13 +57,15 @@ class DaytonaSandboxes:
         clock: Callable[[], datetime] = utc_now,
         pace: DaytonaPace | None = None,
         payload: Path | None = None,
+        near: Path | None = None,
     ) -> None:
         self.account = account
         self.client = DaytonaClient(account, clock)
         self._home = home
         self._pace = pace or DaytonaPace()
         self._payload = payload or installed_payload()
-        self.links = LinkChoice(account, clock)
+        self.near = near
+        self.links = LinkChoice(account, clock, near)
         self._files = DaytonaFiles(self.client)
         self._making: dict[str, asyncio.Task[None]] = {}
         self._kept_alive: dict[str, float] = {}

@@ -13,13 +13,16 @@ from typing import Any
 from app.domain.credentials import CredentialScope
 from app.domain.errors import Denied
 from app.domain.ports import SandboxOrder
-from app.domain.remote import DirectModel
+from app.domain.remote import AppSilent, DirectModel
 from app.sandbox import daytona_inside as inside, remote_check
+from app.sandbox.app_reach import why_silent
 from app.sandbox.daytona_account import DaytonaAccount
 from app.sandbox.daytona_client import DaytonaClient
 
 BELIEVED_FOR = timedelta(hours=1)
-"""How long what one machine found holds for the next ones."""
+"""How long it holds for the next machines that one could not reach the app."""
+ASK_AGAIN = timedelta(seconds=20)
+"""An app that answers nobody."""
 RELAY_LABEL = {"link": "relay"}
 """Of machines that were made to reach the model's API instead of the app."""
 
@@ -41,30 +44,38 @@ class Link(StrEnum):
 
 
 class LinkChoice:
-    """`auto` asks the first machine whether it reaches the app and believes it for a while."""
+    """`auto` asks each machine whether it reaches the app, and for a while none any more after one that does not. `near`:
+    the web process's socket on this host.
+    """
 
-    def __init__(self, account: DaytonaAccount, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, account: DaytonaAccount, clock: Callable[[], datetime], near: Path | None = None
+    ) -> None:
         self._account = account
         self._clock = clock
-        self._relayed = account.link == Link.RELAY
+        self._near = near
         self._until_at: datetime | None = None
 
     def known(self) -> bool | None:
         """Whether a machine that is made now needs the relay; None when one has to be asked."""
         if self._account.link != Link.AUTO:
-            return self._relayed
-        return self._relayed if self._until_at is not None and self._clock() < self._until_at else None
+            return self._account.link == Link.RELAY
+        return True if self._until_at is not None and self._clock() < self._until_at else None
 
     async def decide(self, client: DaytonaClient, machine: Any) -> bool:
-        """True: relay. Costs one short program in the machine when it isn't known. Raises what `DaytonaClient.call` does."""
+        """True: relay. Costs one short program in the machine when it isn't known. Raises AppSilent when the app does not
+        answer this process either, and what `DaytonaClient.call` does.
+        """
         known = self.known()
-        if known is None:
-            reached = await reaches_app(client, machine)
-            if reached is None:  # its heartbeat decides
-                return False
-            known = self._relayed = not reached
-            self._until_at = self._clock() + BELIEVED_FOR
-        return known
+        if known is not None or is_made_for_relay(machine):
+            return known is not False
+        if await reaches_app(client, machine) is not False:  # where it says nothing, its heartbeat decides
+            return False
+        silent = await why_silent(self._near, self._account.app_url)
+        if silent:
+            raise AppSilent(f"the app answers nobody ({silent})", self._clock() + ASK_AGAIN)
+        self._until_at = self._clock() + BELIEVED_FOR
+        return True
 
 
 async def reaches_app(client: DaytonaClient, machine: Any) -> bool | None:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from app.domain.errors import Denied, OutsideError, Refused, RetryAt
 from app.domain.ports import SandboxOrder
-from app.domain.remote import DirectModel
+from app.domain.remote import AppSilent, DirectModel
 from app.git.command import GitFailed
 from app.sandbox import daytona_inside as inside
 from app.sandbox.daytona_account import DaytonaAccount, Size
@@ -76,7 +76,12 @@ async def bring_up(
     if (await inside.fetch_agent(client, machine)).launched:
         return None
     model = None
-    if await links.decide(client, machine):
+    try:
+        relayed = await links.decide(client, machine)
+    except AppSilent:
+        await client.ensure_deleted(order.name)  # nobody pays for a machine that waits for the app
+        raise
+    if relayed:
         if is_made_for_relay(machine):
             model = require_model_way(client.account, order)
         else:

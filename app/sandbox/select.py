@@ -11,6 +11,7 @@ from app.sandbox.bubblewrap import BubblewrapSandboxes
 from app.sandbox.daytona import DaytonaSandboxes
 from app.sandbox.daytona_account import DaytonaSettings, daytona_account
 from app.sandbox.daytona_accounts import DaytonaAccounts
+from app.sandbox.launch import GATEWAY_SOCKET
 from app.sandbox.local import LocalHost
 from app.sandbox.process import ProcessSandboxes
 
@@ -27,10 +28,10 @@ def make_sandboxes(
     SettingsError when the provider's settings are wrong.
     """
     if provider == "daytona":
-        own = daytona_account(settings, instance)
+        own, near = daytona_account(settings, instance), socket_dir / GATEWAY_SOCKET
         if accounts is None:
-            return DaytonaSandboxes(own, home)
-        return DaytonaAccounts(own, accounts, lambda account: DaytonaSandboxes(account, home))
+            return DaytonaSandboxes(own, home, near=near)
+        return DaytonaAccounts(own, accounts, lambda account: DaytonaSandboxes(account, home, near=near))
     host = LocalHost(home=home, socket_dir=socket_dir)
     if provider == "bubblewrap":
         return BubblewrapSandboxes(host)

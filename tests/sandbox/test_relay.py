@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +16,7 @@ import pytest
 
 from app.domain.errors import Denied, OutsideError, TooMuch
 from app.domain.ports import SandboxOrder, SandboxStatus
-from app.domain.remote import DirectModel
+from app.domain.remote import AppSilent, DirectModel
 from app.sandbox.daytona import DaytonaSandboxes
 from simulators.daytona.box import isolation
 
@@ -110,10 +113,10 @@ async def test_persons_key_that_may_not_enter_is_not_replaced_by_the_operators_s
 
 @closed_network
 async def test_machine_does_not_reach_the_app_then_it_is_made_anew_for_the_relay_and_the_next_one_at_once(
-    rig: Rig, order: SandboxOrder
+    rig: Rig, order: SandboxOrder, app: str
 ) -> None:
     rig.do("tier/set", tier=1)
-    provider = rig.provider(link="auto", app_url="http://127.0.0.1:9")
+    provider = rig.provider(link="auto", app_url=app)
     seen = await rig.made(provider, order)
     assert (seen.status, seen.relayed) == (SandboxStatus.RUNNING, True)
     assert [one["labels"]["link"] for one in rig.machines()] == ["relay"]
@@ -126,13 +129,38 @@ async def test_machine_does_not_reach_the_app_then_it_is_made_anew_for_the_relay
 
 @closed_network
 async def test_machine_does_not_reach_the_app_and_no_key_may_enter_then_it_is_deleted_and_said(
-    rig: Rig, order: SandboxOrder
+    rig: Rig, order: SandboxOrder, app: str
 ) -> None:
     rig.do("tier/set", tier=1)
-    provider = rig.provider(link="auto", app_url="http://127.0.0.1:9")
+    provider = rig.provider(link="auto", app_url=app)
     with pytest.raises(Denied, match="MODEL_KEY_IN_SANDBOX"):
         await rig.made(provider, replace(order, direct_model=NOT_LET_IN))
     assert rig.machines() == []
+
+
+async def test_app_answers_nobody_then_that_is_waited_for_without_a_machine_and_no_relay_is_believed(
+    rig: Rig, order: SandboxOrder
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    provider = rig.provider(link="auto", app_url=f"http://127.0.0.1:{port}")
+    with pytest.raises(AppSilent):
+        await rig.made(provider, replace(order, direct_model=NOT_LET_IN))
+    await until(lambda: not rig.machines(), "the machine gone")
+    with healthy(port):
+        assert not (await rig.made(provider, order)).relayed
+    await provider.ensure_deleted(NAME)
+
+
+async def test_app_was_reached_and_the_next_machine_does_not_reach_it_then_that_one_has_the_relay(
+    rig: Rig, order: SandboxOrder, app: str
+) -> None:
+    provider = rig.provider(link="auto", app_url=app)
+    assert not (await rig.made(provider, order)).relayed
+    if isolation() == "bubblewrap":
+        rig.do("tier/set", tier=1)
+        assert (await rig.made(provider, replace(order, name="iw-inst1-sbx_2"))).relayed
+    await provider.ensure_deleted(NAME)
 
 
 class Healthy(BaseHTTPRequestHandler):
@@ -144,15 +172,27 @@ class Healthy(BaseHTTPRequestHandler):
     def log_message(self, format: str, *arguments: object) -> None: ...  # noqa: A002
 
 
-async def test_machine_reaches_the_app_then_no_key_goes_in_even_where_it_may(
-    rig: Rig, order: SandboxOrder
-) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Healthy)
+@contextmanager
+def healthy(port: int = 0) -> Iterator[str]:
+    """An app that answers; its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", port), Healthy)
     Thread(target=server.serve_forever, daemon=True).start()
-    provider = rig.provider(link="auto", app_url=f"http://127.0.0.1:{server.server_port}")
-    seen = await rig.made(provider, order)
+    yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture
+def app() -> Iterator[str]:
+    with healthy() as url:
+        yield url
+
+
+async def test_machine_reaches_the_app_then_no_key_goes_in_even_where_it_may(
+    rig: Rig, order: SandboxOrder, app: str
+) -> None:
+    provider = rig.provider(link="auto", app_url=app)
+    seen = await rig.made(provider, order)
     assert not seen.relayed
     found = await reported(provider)
     assert not found["relay"]

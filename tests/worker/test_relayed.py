@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
@@ -13,7 +14,7 @@ from app.db.models import Relay
 from app.domain.credentials import CredentialKind, CredentialPlace, CredentialScope
 from app.domain.errors import Denied
 from app.domain.ports import SandboxOrder, SandboxSight
-from app.domain.remote import DirectModel
+from app.domain.remote import AppSilent, DirectModel
 from app.domain.states import SpecState
 from tests.worker.bench import Bench
 from tests.worker.test_life import finish, start
@@ -91,6 +92,25 @@ async def test_no_way_to_the_model_then_people_are_told_what_the_operator_can_do
     assert "MODEL\\_KEY\\_IN\\_SANDBOX=true" in bench.status(
         number
     ) or "MODEL_KEY_IN_SANDBOX" in bench.status(number)
+
+
+async def test_app_answers_nobody_then_the_work_waits_for_it_however_long_and_says_so(bench: Bench) -> None:
+    remote(bench, may_enter=False)
+    create = bench.sandboxes.ensure_created
+
+    async def silent(order: SandboxOrder) -> SandboxSight:
+        raise AppSilent("the app answers nobody", bench.clock() + timedelta(seconds=20))
+
+    bench.sandboxes.ensure_created = silent  # type: ignore[method-assign]
+    number = bench.open_issue()
+    bench.label(number)
+    await bench.rest()
+    await bench.pass_time(3 * 3600, 120)
+    assert "answers neither the next sandbox nor the worker" in bench.status(number)
+    bench.sandboxes.ensure_created = create  # type: ignore[method-assign]
+    await bench.pass_time(60, 10)
+    assert [(box.attempt, box.started_at is not None) for box in await bench.boxes()] == [(1, True)]
+    assert "Waits for" not in bench.status(number)
 
 
 async def test_installations_account_is_noted_with_its_sandbox_and_others_are_the_operators(

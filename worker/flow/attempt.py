@@ -28,6 +28,7 @@ LOOK_S = {
     Shortage.KEY: 60.0,
     Shortage.HAND_IN: 60.0,
     Shortage.APP: 20.0,
+    Shortage.LINK: 20.0,
     Shortage.SPEC_BUDGET: 60.0,
     Shortage.SPEC_BUDGET_HELD: 10.0,
     Shortage.DAY_BUDGET: 60.0,

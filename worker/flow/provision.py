@@ -13,6 +13,7 @@ from app.db.tasks import move_task
 from app.domain.errors import Denied, RetryAt
 from app.domain.notices import LFS_NOTE
 from app.domain.ports import SandboxSight, SandboxStatus
+from app.domain.remote import AppSilent
 from app.domain.states import SANDBOX_LIVE, SandboxState, SpecState, TaskState
 from app.domain.supervision import Trouble
 from app.domain.supply import Queued, Shortage
@@ -78,7 +79,8 @@ async def _make(step: Step, sandbox: Sandbox, *, planning: bool) -> datetime:
     try:
         sight = await step.parts.sandboxes.ensure_created(order)
     except RetryAt as later:
-        return await _wait_for_provider(step, sandbox, Shortage.PROVIDER, later.at)
+        shortage = Shortage.LINK if isinstance(later, AppSilent) else Shortage.PROVIDER
+        return await _wait_for_provider(step, sandbox, shortage, later.at)
     except Denied as denied:
         if denied.reason != "sandbox_key":
             raise
