@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.doctor.daytona import check_daytona, judge
+from app.cli.doctor.daytona import check_daytona, judge, judge_worker
 from app.cli.doctor.verdict import State
+from app.sandbox.app_reach import why_silent
 from app.sandbox.daytona_account import Size
 from app.sandbox.daytona_image import ensure_snapshot
 from app.sandbox.daytona_probe import probe_machine
@@ -92,13 +93,31 @@ async def test_closed_network_then_doctor_says_which_link_works_and_what_is_miss
 async def test_relay_works_then_doctor_warns_of_the_key_in_the_sandbox(rig: Rig) -> None:
     if rig.simulator.world.isolation != "bubblewrap":
         pytest.skip("a plain process has this host's network")
-    async with healthy_app() as url:
+    async with healthy_app() as url, healthy_app() as app_url:
         rig.do("tier/set", tier=1, open_ports=[int(url.rsplit(":", 1)[1])])
-        provider = rig.provider(app_url="http://127.0.0.1:9", link="auto")
+        provider = rig.provider(app_url=app_url, link="auto")
         verdict = await check_daytona(provider, (), model_url=url, key_may_enter=True)
+        away = rig.provider(app_url="http://127.0.0.1:9", link="auto")
+        nobody = await check_daytona(away, (), model_url=url, key_may_enter=True)
     assert verdict.state is State.WARNING, verdict
     assert "link relay, with the model's key in each sandbox" in verdict.detail
     assert "spending limit" in verdict.cure
+    assert (nobody.state, "nothing is carried" in nobody.detail) == (State.FAILED, True)
+
+
+async def test_sandboxes_reach_the_app_and_this_machine_does_not_then_doctor_says_what_to_do(
+    rig: Rig,
+) -> None:
+    if rig.simulator.world.isolation != "bubblewrap":
+        pytest.skip("a plain process has no image")
+    async with healthy_app() as url:
+        provider = rig.provider(app_url=url)
+        facts = await probe_machine(provider.client, ())
+    # No network of a test lets a machine in where its host can't go: the app has gone since the machine looked.
+    (found,) = judge_worker(await why_silent(None, url), facts, provider.account)
+    assert found.state is State.WARNING
+    assert "this machine does not" in found.detail
+    assert "ISSUEWRIGHT_HOME" in found.cure
 
 
 async def test_old_image_is_told_with_the_command_that_makes_a_new_one(rig: Rig) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.cli.doctor.verdict import Verdict, failed, ok, warning, worst
+from app.sandbox.app_reach import why_silent
 from app.sandbox.daytona import DaytonaSandboxes
 from app.sandbox.daytona_account import DaytonaAccount
 from app.sandbox.daytona_link import Link
@@ -15,6 +16,12 @@ LIMIT_S = 90.0
 RISK = (
     "behind a relay the model's key can be used from inside a sandbox by whatever its agent runs, past the gateway and "
     "its budgets: use a key with a spending limit of its own"
+)
+
+
+NEAR = (
+    "many networks don't let a machine reach its own public address: let the host's name in PUBLIC_URL lead to an inner "
+    "address here (DNS, /etc/hosts), or run the worker on the web process's host with the same ISSUEWRIGHT_HOME"
 )
 
 
@@ -33,7 +40,8 @@ async def check_daytona(
     asks_model = account.link != Link.HTTP
     facts = await probe_machine(sandboxes.client, allow_hosts, model_url if asks_model else "")
     found = judge_link(facts, account, key_may_enter=key_may_enter)
-    return worst([ok(seen.detail), *judge(facts), *found])
+    silent = await why_silent(sandboxes.near, account.app_url)
+    return worst([ok(seen.detail), *judge(facts), *found, *judge_worker(silent, facts, account)])
 
 
 def judge(facts: MachineFacts) -> list[Verdict]:
@@ -50,6 +58,21 @@ def judge(facts: MachineFacts) -> list[Verdict]:
             )
         )
     return found
+
+
+def judge_worker(silent: str, facts: MachineFacts, account: DaytonaAccount) -> list[Verdict]:
+    """Whether a worker on this machine reaches the web process: `silent` says why not. It carries for sandboxes behind a
+    relay, and hands in what a sandbox had ready when it ended.
+    """
+    if not silent:
+        return []
+    if facts.app_trouble or account.link == Link.RELAY:
+        lost = (
+            f"this machine does not reach {account.app_url} ({silent}), so nothing is carried for sandboxes"
+        )
+        return [failed(lost, f"start the web process (`issuewright up`); where it runs, {NEAR}")]
+    lost = "what one had ready when it ended can't be handed in, and is given up after ten minutes"
+    return [warning(f"sandboxes reach {account.app_url}, but this machine does not ({silent}): {lost}", NEAR)]
 
 
 def judge_link(facts: MachineFacts, account: DaytonaAccount, *, key_may_enter: bool) -> list[Verdict]:
