@@ -100,6 +100,8 @@ MAX_STEPS_A_CALL = 25
 MAX_FAILURES = 8
 BACKOFF_S = (1, 2, 5, 10, 20, 40, 60)
 EDIT_RETRY_S = 3.0
+ELSEWHERE_S = 1.0
+"""Until the host that a spec's sandboxes are on has taken it up."""
 CREDENTIALS_PAUSE = timedelta(minutes=1)
 RELEASE_RETRY_S = 1.0
 OUTSIDE = (OutsideError, DBAPIError, PoolTimeoutError, ConnectionError, TimeoutError)
@@ -176,6 +178,8 @@ class Engine:
         step: Step | None = None
         try:
             step = await Step.load(self._parts, claim)
+            if await step.is_elsewhere():
+                return Ended(step.later(ELSEWHERE_S), claim.spec.failures, claim.spec.deferrals)
             following = decide_step(step.facts)
             if following is None:
                 return Ended(self._parts.clock() + SLOW)

@@ -16,6 +16,7 @@ from app.db.installations import find_repository
 from app.db.messages import has_waiting_messages, list_said, refuse_waiting
 from app.db.models import Message, Phase, Sandbox, Spec, Task
 from app.db.phases import has_phase_events, list_phases
+from app.db.processes import find_worker_on
 from app.db.sandboxes import list_of_spec
 from app.db.specs import Claim, save_spec
 from app.db.tasks import close_tasks, list_tasks
@@ -29,7 +30,7 @@ from app.domain.ports import RepoRef
 from app.domain.repo_settings import EffectiveSettings, RepoSettings, limit_settings
 from app.domain.states import SPEC_LIVE, Flow, PhaseState, SpecState, TaskState
 from app.domain.steps import PlanFacts, SandboxFacts, SpecFacts, TaskFacts
-from app.domain.supervision import Trouble
+from app.domain.supervision import REACHABLE, Trouble
 from app.domain.view import (
     AgentView,
     CriterionView,
@@ -270,6 +271,16 @@ class Step:
             for requirement in outputs.get("requirements", ())
             for one in requirement["criteria"]
         )
+
+    async def is_elsewhere(self) -> bool:
+        """Whether its sandboxes are local ones of another host whose worker lives: only that one can see them. Where some
+        are on this host, too, it goes on here, lest each host leave it to the other.
+        """
+        hosts = {one.host_id for one in self.sandboxes if one.removed_at is None and one.host_id is not None}
+        if not hosts or self.parts.host_id in hosts:
+            return False
+        async with self.parts.db.read() as session:
+            return await find_worker_on(session, hosts, self.now() - REACHABLE) is not None
 
     # ------------------------------------------------------------ writing
 

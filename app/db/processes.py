@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import delete, select
@@ -21,6 +22,16 @@ async def record_beat(
 
 async def list_processes(session: AsyncSession, since_at: datetime) -> list[Process]:
     return list((await session.execute(select(Process).where(Process.beat_at >= since_at))).scalars())
+
+
+async def find_worker_on(session: AsyncSession, hosts: Collection[str], since_at: datetime) -> str | None:
+    """One of `hosts` with a worker that has said something since then; None when there is none."""
+    host: str | None = await session.scalar(
+        select(Process.host_id)
+        .where(Process.kind == "worker", Process.host_id.in_(hosts), Process.beat_at >= since_at)
+        .limit(1)
+    )
+    return host
 
 
 async def forget_processes(session: AsyncSession, before_at: datetime) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from app.db.processes import record_beat
 from app.db.tasks import list_tasks
 from app.domain.spare import SandboxSize
 from app.domain.states import SandboxState, SpecState, TaskState
 from tests.worker import planning
 from tests.worker.bench import Bench
+from tests.worker.sandboxes import ScriptedSandboxes
 from worker.engine import Engine
 from worker.flow.order import usual_size
 
@@ -170,6 +173,43 @@ async def test_merged_while_the_agent_works_completes_it(bench: Bench) -> None:
     assert (await bench.spec()).state is SpecState.COMPLETED
     assert bench.sandboxes.sights == {}
     assert bench.github.issue(bench.name, number)["state"] == "closed"
+
+
+async def test_worker_of_another_host_leaves_local_sandboxes_to_theirs_while_that_has_a_worker(
+    bench: Bench,
+) -> None:
+    await start(bench)
+    spec_id, elsewhere = (await bench.spec()).id, ScriptedSandboxes()
+    other = Engine(replace(bench.another_worker(), host_id="another-host", sandboxes=elsewhere))
+    async with bench.db.write() as session:
+        await record_beat(session, "w-1", "worker", bench.parts.host_id, 1, "0", bench.clock())
+    for _ in range(4):
+        bench.clock.add(5)
+        await other.advance(spec_id)
+    assert [box.state for box in await bench.boxes()] == [SandboxState.RUNNING]
+    for _ in range(6):
+        bench.clock.add(30)  # the other host has gone with all that was on it
+        await other.advance(spec_id)
+    assert [box.state for box in await bench.boxes()] == [SandboxState.FAILED, SandboxState.RUNNING]
+    assert len(elsewhere.orders) == 1
+
+
+async def test_sandboxes_on_this_host_and_on_another_then_the_work_goes_on_here(bench: Bench) -> None:
+    await start(bench)
+    spec_id, elsewhere = (await bench.spec()).id, ScriptedSandboxes()
+    other = Engine(replace(bench.another_worker(), host_id="another-host", sandboxes=elsewhere))
+    for _ in range(6):
+        bench.clock.add(30)
+        await other.advance(spec_id)
+    assert len(elsewhere.orders) == 1
+    async with bench.db.write() as session:  # back again, with a sandbox that nobody has removed
+        await record_beat(session, "w-1", "worker", bench.parts.host_id, 1, "0", bench.clock())
+    elsewhere.end(elsewhere.newest.name, 1)
+    for _ in range(6):
+        bench.clock.add(5)
+        await other.advance(spec_id)
+    assert [box.state for box in await bench.boxes()][:2] == [SandboxState.FAILED, SandboxState.FAILED]
+    assert len(elsewhere.orders) == 2
 
 
 async def test_two_workers_turn_the_same_spec_and_everything_is_there_once(bench: Bench) -> None:
