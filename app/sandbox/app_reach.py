@@ -25,4 +25,5 @@ async def why_silent(near: Path | None, app_url: str) -> str:
             answer = await client.get("/healthz")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return str(error) or type(error).__name__
-    return "" if answer.is_success else f"HTTP {answer.status_code}"
+    # The socket serves sandboxes and nothing else: whatever it answers, the web process lives.
+    return "" if is_here or answer.is_success else f"HTTP {answer.status_code}"

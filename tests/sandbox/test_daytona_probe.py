@@ -105,6 +105,21 @@ async def test_relay_works_then_doctor_warns_of_the_key_in_the_sandbox(rig: Rig)
     assert (nobody.state, "nothing is carried" in nobody.detail) == (State.FAILED, True)
 
 
+async def test_web_process_on_this_host_is_reached_by_its_socket_which_serves_sandboxes_only(
+    tmp_path: Path,
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    near = tmp_path / "gateway.sock"
+    assert await why_silent(near, "http://127.0.0.1:9")
+    async with await asyncio.start_unix_server(answer, near):
+        assert await why_silent(near, "http://127.0.0.1:9") == ""
+
+
 async def test_sandboxes_reach_the_app_and_this_machine_does_not_then_doctor_says_what_to_do(
     rig: Rig,
 ) -> None:
