@@ -143,12 +143,12 @@ def test_ended_tasks_say_how() -> None:
     assert "- [ ] **T1** x ❌ failed\n- [ ] **T2** y 🛑 cancelled\n" in status
 
 
-def test_pull_request_shows_the_same_tasks() -> None:
+def test_pull_request_shows_the_same_tasks_and_until_the_end_only_what_stays_true() -> None:
     body = render_pull_body(implementing(), None)
-    assert (
-        "- [x] **T1** Add choose\n- [ ] **T3** Test it ⏳\n- [ ] **T2** Tell of it (after T1, T3)\n" in body
-    )
+    assert "- [ ] **T1** Add choose\n- [ ] **T3** Test it\n- [ ] **T2** Tell of it (after T1, T3)\n" in body
     assert "Closes #7" in body
+    ended = render_pull_body(implementing(state="failed", outcome=Outcome.FAILED), None)
+    assert "- [x] **T1** Add choose\n- [ ] **T3** Test it ⏳\n" in ended
 
 
 def test_check_run_says_until_the_end_only_what_stays_true() -> None:
