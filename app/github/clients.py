@@ -192,9 +192,11 @@ class Api:
     async def _follow(self, ask: Ask, token: Token | None) -> httpx.Response:
         url, params = ask.path, dict(ask.params)
         for _ in range(_MAX_REDIRECTS + 1):
+            signed_at = self._time()
             response = await self._send(ask, url, params, token)
             signed = token is None and not ask.anonymous
-            if signed and response.status_code == httpx.codes.UNAUTHORIZED and self._time.learn(response):
+            refused = signed and response.status_code == httpx.codes.UNAUTHORIZED
+            if refused and self._time.learn(response, signed_at):
                 response = await self._send(ask, url, params, token)
             if ask.linked and response.status_code == httpx.codes.FOUND:
                 return response

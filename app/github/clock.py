@@ -26,11 +26,15 @@ class GitHubTime:
     def __call__(self) -> datetime:
         return self._clock() + self._ahead
 
-    def learn(self, refusal: httpx.Response) -> bool:
-        """Whether `refusal` tells a time that explains it: then what is signed anew may be taken."""
+    def learn(self, refusal: httpx.Response, signed_at: datetime) -> bool:
+        """Whether `refusal` of what was signed at `signed_at` tells a time that explains it: then what is signed anew may
+        be taken. Of several refused at once each may be sent again, though the first has told it.
+        """
         there = answered_at(refusal)
-        if there is None or abs(there - self()) <= _BORNE:
+        if there is None or abs(there - signed_at) <= _BORNE:
             return False
+        if abs(there - self()) <= _BORNE:
+            return True
         self._ahead = there - self._clock()
         _log.warning(
             "clock.differs",

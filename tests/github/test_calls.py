@@ -69,6 +69,22 @@ async def test_clock_an_hour_off_then_the_first_refusal_tells_and_the_calls_go_o
         stage.github.skew_clock(0)
 
 
+async def test_clock_an_hour_off_then_calls_that_are_refused_at_once_all_go_on(stage: Stage) -> None:
+    stage.github.skew_clock(3600)
+    stage.github.advance_clock(3600)
+    try:
+        with capture_logs() as told:
+            await asyncio.gather(*(stage.gateway.fetch_hook_deliveries(None) for _ in range(4)))
+        assert sorted(request["status"] for request in stage.requests("/app/hook/deliveries")) == [
+            *[200] * 4,
+            *[401] * 4,
+        ]
+        assert [line["event"] for line in told].count("clock.differs") == 1
+    finally:
+        stage.github.skew_clock(0)
+        stage.github.advance_clock(-3600)
+
+
 async def test_credentials_are_refused_at_the_right_time_then_nothing_is_signed_again(stage: Stage) -> None:
     stage.github.add_fault(path="/access_tokens", status=401, message="A JSON web token could not be decoded")
     with pytest.raises(Denied, match="decoded"):
