@@ -75,7 +75,7 @@ async def put_artifact(request: Request, name: ArtifactName, sandbox: SandboxOf,
         raise Problem(422, "X-Content-SHA256 must be the SHA-256 of the body in hex")
     upload = _Upload(sandbox, name, sha256)
     with parts.uploads.taken(sandbox.id) as room:
-        wait_s = parts.upload_bytes.wait_s(sandbox.id, declared_length(request) or 0) if room else 1.0
+        wait_s = parts.upload_bytes.wait_s(sandbox.id, _most_bytes(request, name)) if room else 1.0
         if wait_s:
             raise throttled(parts, "uploads", wait_s)
         version = await _receive(request, parts, upload)
@@ -86,9 +86,19 @@ async def put_artifact(request: Request, name: ArtifactName, sandbox: SandboxOf,
     return Response(status_code=204)
 
 
+def _cap(name: ArtifactName) -> int:
+    return MAX_MANIFEST_BYTES if name is ArtifactName.MANIFEST else MAX_ARTIFACT_BYTES
+
+
+def _most_bytes(request: Request, name: ArtifactName) -> int:
+    """What an upload counts for before it has come: one that does not say its length, for all that it may have."""
+    declared = declared_length(request)
+    return _cap(name) if declared is None else declared
+
+
 async def _receive(request: Request, parts: Parts, upload: _Upload) -> int | None:
     """Raises Problem; whatever goes wrong, nothing of the upload stays. The spec's new version, if it got one."""
-    cap = MAX_MANIFEST_BYTES if upload.name is ArtifactName.MANIFEST else MAX_ARTIFACT_BYTES
+    cap = _cap(upload.name)
     crashpoint("upload.before")
     async with parts.database.write() as session:
         upload.artifact_id = await record_upload(

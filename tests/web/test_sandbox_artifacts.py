@@ -265,3 +265,16 @@ async def test_too_many_bytes_then_429(make_world):
     sandbox = await add_sandbox(world)
     assert (await put(world, sandbox, "result.bundle", b"x" * 50)).status_code == 204
     assert (await put(world, sandbox, "result.bundle", b"x")).status_code == 429
+
+
+async def test_too_many_bytes_of_bodies_that_do_not_say_their_length_then_429(make_world):
+    world = make_world(Limits(upload_bytes_per_s=1, upload_bytes_burst=10))
+    await create_tables(world)
+    sandbox = await add_sandbox(world)
+
+    async def pieces():
+        yield b"x" * 50
+
+    headers = hashed(b"x" * 50)
+    assert (await put(world, sandbox, "result.bundle", pieces(), headers)).status_code == 204
+    assert (await put(world, sandbox, "result.bundle", pieces(), headers)).status_code == 429
