@@ -73,11 +73,11 @@ async def list_bodies(session: AsyncSession, spec_ids: Sequence[str]) -> dict[st
 
 
 async def list_queued(session: AsyncSession) -> list[Queued]:
-    """Who waits for a place or for a provider: not for money."""
+    """Who waits for a place, a provider or the web process: not for money, nor for a key that people are told of."""
     statement = select(*_COLUMNS, Spec.queued_at).where(
         Spec.queued_at.is_not(None),
         Spec.state.in_(SPEC_LIVE),
-        Spec.queue_reason.in_([Shortage.SANDBOXES.value, Shortage.PROVIDER.value]),
+        Spec.queue_reason.in_([one.value for one in (Shortage.SANDBOXES, Shortage.PROVIDER, Shortage.LINK)]),
     )
     return [Queued(_live(row), row.queued_at) for row in await session.execute(statement)]
 

@@ -11,12 +11,14 @@ from sqlalchemy import select
 from app.db.cipher import Cipher
 from app.db.credentials import SealedSecret, record_credential
 from app.db.models import Relay
+from app.domain.conductor import Link
 from app.domain.credentials import CredentialKind, CredentialPlace, CredentialScope
 from app.domain.errors import Denied
 from app.domain.ports import SandboxOrder, SandboxSight
 from app.domain.remote import AppSilent, DirectModel
 from app.domain.states import SpecState
 from tests.worker.bench import Bench
+from tests.worker.test_conductor import look_for
 from tests.worker.test_life import finish, start
 from worker.parts import ModelKeys
 
@@ -111,6 +113,20 @@ async def test_app_answers_nobody_then_the_work_waits_for_it_however_long_and_sa
     await bench.pass_time(60, 10)
     assert [(box.attempt, box.started_at is not None) for box in await bench.boxes()] == [(1, True)]
     assert "Waits for" not in bench.status(number)
+
+
+async def test_app_answers_nobody_for_long_then_the_issue_says_that_nothing_moves(bench: Bench) -> None:
+    remote(bench, may_enter=False)
+
+    async def silent(order: SandboxOrder) -> SandboxSight:
+        raise AppSilent("the app answers nobody", bench.clock() + timedelta(seconds=20))
+
+    bench.sandboxes.ensure_created = silent  # type: ignore[method-assign]
+    number = bench.open_issue()
+    bench.label(number)
+    await bench.rest()
+    told = await look_for(bench, 17)
+    assert [(one.link, one.spec.issue_number) for one in told] == [(Link.STANDSTILL, number)]
 
 
 async def test_installations_account_is_noted_with_its_sandbox_and_others_are_the_operators(
