@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.credentials import find_secret_of_spec
 from app.db.guardian import list_interventions
 from app.db.installations import find_repository
 from app.db.messages import has_waiting_messages, list_said, refuse_waiting
@@ -20,7 +19,7 @@ from app.db.processes import find_worker_on
 from app.db.sandboxes import list_of_spec
 from app.db.specs import Claim, save_spec
 from app.db.tasks import close_tasks, list_tasks
-from app.domain.credentials import CredentialKind, key_owner
+from app.domain.credentials import key_owner
 from app.domain.errors import Gone
 from app.domain.guardian import NUDGED, Rule
 from app.domain.ids import InstallationId, RepoId
@@ -28,6 +27,7 @@ from app.domain.labels import LabelNames
 from app.domain.plan import CLOSING, FOLLOW_UP, short_hash
 from app.domain.ports import RepoRef
 from app.domain.repo_settings import EffectiveSettings, RepoSettings, limit_settings
+from app.domain.secrets_scan import redact
 from app.domain.states import SPEC_LIVE, Flow, PhaseState, SpecState, TaskState
 from app.domain.steps import PlanFacts, SandboxFacts, SpecFacts, TaskFacts
 from app.domain.supervision import REACHABLE, Trouble
@@ -43,6 +43,7 @@ from app.domain.view import (
 )
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire.plan import AGENT_PHASES, PhaseName
+from worker.own_secrets import list_own_secrets
 from worker.parts import Parts
 
 SAID_SHOWN = 10
@@ -87,11 +88,7 @@ class Step:
             messages_wait = await has_waiting_messages(session, claim.spec.id)
             said = await list_said(session, claim.spec.id, SAID_SHOWN)
             done = await list_interventions(session, claim.spec.id, REMINDERS_SHOWN)
-            keys = parts.model_keys
-            if keys is not None and keys.may_enter:
-                # Somebody's own key may be in a sandbox: it must not leave by what that hands in.
-                own = await find_secret_of_spec(session, CredentialKind.MODEL, claim.spec.id, keys.cipher)
-                parts = replace(parts, secrets=(*parts.secrets, own)) if own else parts
+            parts = replace(parts, secrets=await list_own_secrets(session, parts, claim.spec.id))
         if repository is None:
             raise Gone(f"repository {claim.spec.repo_id} is not known")
         repo = RepoRef(
@@ -241,7 +238,7 @@ class Step:
             approved_label=self.labels.approved,
             criteria=self._criteria(),
             test=_test_view(self.tasks),
-            agent=_agent_view(sandbox, spec) if sandbox else None,
+            agent=_agent_view(sandbox, spec, self.parts.secrets) if sandbox else None,
             messages=tuple(self._message_view(row) for row in self.said),
             reminders=tuple(self.reminders),
             cost_usd=sum(one.spent_usd for one in self.sandboxes),
@@ -264,7 +261,7 @@ class Step:
         return tuple(
             CriterionView(
                 one["id"],
-                one["text"],
+                redact(one["text"], self.parts.secrets),
                 rows.get(one["id"], {}).get("met"),
                 rows.get(one["id"], {}).get("evidence", ""),
             )
@@ -363,11 +360,11 @@ def _phase_view(phase: Phase) -> PhaseView:
     return PhaseView(phase.name, phase.state, took_s, phase.attempts, phase.score, tuple(phase.findings))
 
 
-def _agent_view(sandbox: Sandbox, spec: Spec) -> AgentView:
+def _agent_view(sandbox: Sandbox, spec: Spec, secrets: Sequence[str]) -> AgentView:
     activity = sandbox.activity or "starting"
     if sandbox.ended_at is not None:
         activity = "ended"
     return AgentView(
-        sandbox.id, sandbox.attempt, activity, sandbox.tools, sandbox.last_tool or "", sandbox.spent_usd,
+        sandbox.id, sandbox.attempt, activity, sandbox.tools, redact(sandbox.last_tool or "", secrets), sandbox.spent_usd,
         key_owner(sandbox.model_key_of, spec.labeler_login),
     )  # fmt: skip

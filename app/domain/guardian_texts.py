@@ -79,11 +79,13 @@ def render_nudge(finding: Finding) -> str:
     return _NUDGES[finding.rule].format(detail=_quoted(finding.detail), count=finding.count)
 
 
-def render_paused(finding: Finding, reminders: Sequence[Rule]) -> str:
-    """The one notice on the pull request or issue. `reminders` in the order in which they were given."""
+def render_paused(finding: Finding, reminders: Sequence[Rule], secrets: Sequence[str] = ()) -> str:
+    """The one notice on the pull request or issue. `reminders` in the order in which they were given; `secrets`: exact
+    ones that must not stand there, beside the known formats.
+    """
     seen = PHRASES[finding.rule]
     if finding.detail:
-        seen += f" ({_quoted(redact(finding.detail))})"
+        seen += f" ({_quoted(_without_secrets(finding.detail, secrets))})"
     return _PAUSED.format(
         nudges=len(reminders), seen=seen, reminders=name_reminders(reminders), most=MAX_NUDGES
     )
@@ -100,6 +102,12 @@ def reminder_lines(reminders: Sequence[Rule]) -> list[str]:
         return []
     times = "once" if len(reminders) == 1 else f"{len(reminders)} times"
     return ["", f"The agent was reminded {times}: {name_reminders(reminders)}."]
+
+
+def _without_secrets(detail: str, secrets: Sequence[str]) -> str:
+    """A word that was cut off goes whole: it may be the beginning of a secret, which is no longer to be known."""
+    whole, end = (detail.rpartition(" ")[0], " …") if detail.endswith("…") else (detail, "")
+    return redact(whole, secrets) + end
 
 
 def _quoted(detail: str, limit: int = MAX_DETAIL) -> str:

@@ -539,6 +539,13 @@ def test_people_are_told_without_credentials_mentions_or_markup_of_the_agents() 
     text = render_paused(Finding(Rule.COMMAND, 9, detail, 5), [Rule.ERROR, Rule.ERROR, Rule.COMMAND])
     assert token not in text
     assert "<!--" not in text
+    secret, told = (
+        "0123456789-abcdefghij-0123456789",
+        Finding(Rule.ERROR, 9, "the key 0123456789-abcdefgh…", 3),
+    )
+    assert "(`the key …`)" in render_paused(told, [Rule.ERROR], [secret]), (
+        "the rest of it is not known any more"
+    )
     line = next(one for one in text.splitlines() if "everyone" in one)
     assert line.count("`") == 2, "nothing of it stands outside the code marks"
     assert "reminded 3 times" in text

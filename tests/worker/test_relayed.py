@@ -17,10 +17,15 @@ from app.domain.errors import Denied
 from app.domain.ports import SandboxOrder, SandboxSight
 from app.domain.remote import AppSilent, DirectModel
 from app.domain.states import SpecState
+from tests.domain.test_guardian import error
+from tests.worker import planning
 from tests.worker.bench import Bench
+from tests.worker.test_comments import replies
 from tests.worker.test_conductor import look_for
+from tests.worker.test_guardian import look, remind, tell
 from tests.worker.test_life import finish, start
 from worker.parts import ModelKeys
+from worker.supervise.guardian import Looked
 
 CIPHER = Cipher(["k" * 40])
 OURS = "sk-ours-canary-0123456789"
@@ -113,6 +118,36 @@ async def test_app_answers_nobody_then_the_work_waits_for_it_however_long_and_sa
     await bench.pass_time(60, 10)
     assert [(box.attempt, box.started_at is not None) for box in await bench.boxes()] == [(1, True)]
     assert "Waits for" not in bench.status(number)
+
+
+async def test_agent_says_a_key_that_entered_its_sandbox_then_people_are_not_shown_it(bench: Bench) -> None:
+    remote(bench, may_enter=True)
+    await store(bench, CredentialKind.MODEL, bench.installation_id, CredentialScope.INSTALLATION)
+    number = await start(bench)
+    await remind(bench, 3)
+    await tell(bench, *[error(f"the API refuses the key {ALICES} as unknown")] * 3)
+    assert await look(bench) == Looked(1, paused=1)
+    await tell(bench, ("agent.tool_use", {"tool": ALICES, "input": {}, "tool_use_id": "t"}))
+    await bench.pass_time(15)
+    pull = (await bench.spec()).pull_number
+    assert pull is not None
+    (notice,) = replies(bench, pull)
+    assert "the API refuses the key [redacted: our own secret] as unknown" in notice
+    assert ALICES not in notice + bench.status(number)
+
+
+async def test_planner_says_a_key_that_entered_its_sandbox_then_people_are_not_shown_it(bench: Bench) -> None:
+    remote(bench, may_enter=True)
+    await store(bench, CredentialKind.MODEL, bench.installation_id, CredentialScope.INSTALLATION)
+    number = planning.start(bench)
+    await bench.rest()
+    finding = {"rule": "cycle", "message": f"{ALICES} is not known", "where": "explore"}
+    await planning.report(bench, "spec.phase_started", phase="explore", attempt=1)
+    await planning.report(bench, "spec.phase_failed", phase="explore", attempts=3, findings=[finding])
+    await planning.end_round(bench, status="failed", reason="phase_failed", detail="explore")
+    await bench.rest()
+    assert "[redacted: our own secret] is not known" in bench.status(number)
+    assert ALICES not in bench.status(number)
 
 
 async def test_app_answers_nobody_for_long_then_the_issue_says_that_nothing_moves(bench: Bench) -> None:

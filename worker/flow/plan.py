@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,6 +38,14 @@ MAX_PHASE_S = 86_400.0
 Exists = Callable[[str], bool]
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What reports are judged by, and what must not stand in what people are told of them."""
+
+    exists: Exists
+    secrets: Sequence[str]
+
+
 async def run(step: Step) -> datetime:
     sandbox = step.planning_sandbox
     sha = step.spec.base_sha or ""
@@ -52,13 +61,13 @@ async def run(step: Step) -> datetime:
     async with step.saving(**values) as session:
         phases = {PhaseName(row.name): row for row in await record_phases(session, step.spec.id, step.now())}
         for event in events:
-            _take(phases, event, sandbox, exists)
+            _take(phases, event, sandbox, Judged(exists, step.parts.secrets))
         await _note_sandbox(session, step, sandbox, events, manifest)
     step.phases = list(phases.values())
     return await _go_on(step, phases, manifest, exists)
 
 
-def _take(phases: Mapping[PhaseName, Phase], event: Event, sandbox: Sandbox, exists: Exists) -> None:
+def _take(phases: Mapping[PhaseName, Phase], event: Event, sandbox: Sandbox, by: Judged) -> None:
     """One report. What it says is a stranger's word: an output counts only when it passes here, too."""
     data, now = event.event_data, event.received_at
     try:
@@ -74,32 +83,33 @@ def _take(phases: Mapping[PhaseName, Phase], event: Event, sandbox: Sandbox, exi
         if row.state is not PhaseState.COMPLETED:
             row.state, row.started_at, row.ended_at = PhaseState.RUNNING, now, None
     elif event.event_type == EventType.PHASE_RETRY:
-        row.findings = _told(data.get("findings"))
+        row.findings = _told(data.get("findings"), by.secrets)
     elif event.event_type == EventType.PHASE_FAILED:
-        row.state, row.findings = PhaseState.FAILED, _told(data.get("findings"))
+        row.state, row.findings = PhaseState.FAILED, _told(data.get("findings"), by.secrets)
         row.started_at, row.ended_at = row.started_at or now, now
     else:
-        _judge(phases, row, data.get("output"), exists, now)
+        _judge(phases, row, data.get("output"), by, now)
         took_s = data.get("seconds")
         if isinstance(took_s, int | float) and 0 <= took_s < MAX_PHASE_S:
             # What it took to make this output: between two revisions there may be days.
             row.started_at = now - timedelta(seconds=took_s)
 
 
-def _judge(
-    phases: Mapping[PhaseName, Phase], row: Phase, output: object, exists: Exists, now: datetime
-) -> None:
+def _judge(phases: Mapping[PhaseName, Phase], row: Phase, output: object, by: Judged, now: datetime) -> None:
     name = PhaseName(row.name)
     earlier = _outputs(phases, before=name)
     try:
         model = parse_output(name, output)
         plain = model.model_dump(mode="json")
-        findings = find_faults(name, plain, earlier, exists)
+        findings = find_faults(name, plain, earlier, by.exists)
     except BadOutput as bad:
         findings, plain = bad.findings, {}
     row.started_at, row.ended_at = row.started_at or now, now
     if findings:
-        row.state, row.findings = PhaseState.FAILED, [sanitize_line(str(one), 500) for one in findings]
+        row.state, row.findings = (
+            PhaseState.FAILED,
+            [sanitize_line(redact(str(one), by.secrets), 500) for one in findings],
+        )
         return
     score = score_output(name, plain, earlier)
     row.state, row.output, row.findings = PhaseState.COMPLETED, plain, []
@@ -120,13 +130,13 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value <= 1_000 else 0
 
 
-def _told(findings: object) -> list[str]:
+def _told(findings: object, secrets: Sequence[str]) -> list[str]:
     """For people, from what the sandbox says; at most ten."""
     items = findings if isinstance(findings, list) else []
     told = []
     for item in items[:10]:
         text = f"{item.get('where', '')}: {item.get('message', '')}" if isinstance(item, dict) else str(item)
-        told.append(sanitize_line(text.removeprefix(": "), 500))
+        told.append(sanitize_line(redact(text.removeprefix(": "), secrets), 500))
     return told
 
 
@@ -226,7 +236,7 @@ async def _sync(step: Step, outputs: dict[str, dict[str, Any]], report: SyncRepo
     items = {item["id"]: item for item in outputs[PhaseName.TASKS.value]["tasks"]}
     planned = [{**items[task.key], "depends_on": list(task.depends_on)} for task in report.tasks]
     tasks = [
-        NewTask(item["id"], at, item["title"], item["description"], item)
+        NewTask(item["id"], at, redact(item["title"], step.parts.secrets), item["description"], item)
         for at, item in enumerate([*planned, closing_item(report.order)], 1)
     ]
     async with step.saving(plan_hash=plan_hash(outputs), plan_attempts=0) as session:

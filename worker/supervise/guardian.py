@@ -53,6 +53,7 @@ from app.domain.plan import CLOSING, FOLLOW_UP
 from app.domain.states import SpecState
 from app.observability.crashpoints import crashpoint
 from sandbox_payload.wire import MessageType
+from worker.own_secrets import list_own_secrets
 from worker.parts import Parts
 
 log = structlog.get_logger("worker.guardian")
@@ -205,7 +206,8 @@ class Guardian:
         self, session: AsyncSession, spec: Spec, look: _Look, finding: Finding, nudges: Sequence[Rule]
     ) -> None:
         """People are asked once, where the work is to be seen."""
-        now, text = self._parts.clock(), render_paused(finding, nudges)
+        secrets = await list_own_secrets(session, self._parts, spec.id)
+        now, text = self._parts.clock(), render_paused(finding, nudges, secrets)
         intervention_id = await record_intervention(session, look.news, PAUSED, finding, text, now)
         await record_pause(session, spec.id, None, now)
         repo, number = (spec.installation_id, spec.repo_id), spec.pull_number or spec.issue_number
