@@ -14,6 +14,7 @@ _log = structlog.get_logger(__name__)
 
 _BORNE = timedelta(seconds=30)
 """A difference that no signature fails by: the App's is dated a minute back and ends long before GitHub's limit."""
+_LAST_YEAR = 3000
 
 
 class GitHubTime:
@@ -48,6 +49,7 @@ def answered_at(response: httpx.Response) -> datetime | None:
     """When GitHub answered, by its own clock to the second; None where the answer does not tell."""
     try:
         there = parsedate_to_datetime(response.headers.get("date", ""))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
-    return there.replace(tzinfo=there.tzinfo or UTC)
+    # Nobody can reckon with a year at the end of the calendar.
+    return there.replace(tzinfo=there.tzinfo or UTC) if there.year < _LAST_YEAR else None

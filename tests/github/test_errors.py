@@ -89,6 +89,10 @@ LIMITS = [
     (429, RESET, "API rate limit exceeded", 1201),
     # Its clock is an hour ahead of ours, and so is the end that it names.
     (403, {**RESET, **HOUR_OFF, "x-ratelimit-reset": END_HOUR_OFF}, "API rate limit exceeded", 1201),
+    *(
+        (403, {**RESET, "date": date}, "API rate limit exceeded", 1201)
+        for date in (f"Mon, 30 Nov {'9' * 20} 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "today")
+    ),
     (403, {}, "API rate limit exceeded", 60),
     (429, {"retry-after": "99999999"}, "wait for years", 7200),
     (429, {"retry-after": "nonsense"}, "wait", 60),
