@@ -23,6 +23,8 @@ BELIEVED_FOR = timedelta(hours=1)
 """How long it holds for the next machines that one could not reach the app."""
 ASK_AGAIN = timedelta(seconds=20)
 """An app that answers nobody."""
+LONGEST_PAUSE = timedelta(minutes=5)
+"""Between two machines that are made to find out whether it answers them, though it still does not answer this process."""
 RELAY_LABEL = {"link": "relay"}
 """Of machines that were made to reach the model's API instead of the app."""
 
@@ -55,6 +57,9 @@ class LinkChoice:
         self._clock = clock
         self._near = near
         self._until_at: datetime | None = None
+        self._silences = 0
+        self._machine_at: datetime | None = None
+        """After the app answered nobody: when the next machine may try, whatever this process finds."""
 
     def known(self) -> bool | None:
         """Whether a machine that is made now needs the relay; None when one has to be asked."""
@@ -70,12 +75,38 @@ class LinkChoice:
         if known is not None or is_made_for_relay(machine):
             return known is not False
         if await reaches_app(client, machine) is not False:  # where it says nothing, its heartbeat decides
+            self._heard()
             return False
         silent = await why_silent(self._near, self._account.app_url)
         if silent:
-            raise AppSilent(f"the app answers nobody ({silent})", self._clock() + ASK_AGAIN)
+            self._machine_at = self._clock() + min(ASK_AGAIN * 2**self._silences, LONGEST_PAUSE)
+            self._silences = min(self._silences + 1, 10)
+            raise self._silent(silent)
+        self._heard()
         self._until_at = self._clock() + BELIEVED_FOR
         return True
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the app answered nobody when it was last asked for a machine's sake."""
+        return self._machine_at is not None
+
+    async def require_app(self) -> None:
+        """Before a machine is paid for. Raises AppSilent while the app that answered nobody does not answer this process
+        either, and it is too early for a machine to try: this process may be the only one that does not reach it.
+        """
+        if self._machine_at is None or self._clock() >= self._machine_at:
+            return
+        silent = await why_silent(self._near, self._account.app_url)
+        if silent:
+            raise self._silent(silent)
+        self._heard()
+
+    def _heard(self) -> None:
+        self._silences, self._machine_at = 0, None
+
+    def _silent(self, why: str) -> AppSilent:
+        return AppSilent(f"the app answers nobody ({why})", self._clock() + ASK_AGAIN)
 
 
 async def reaches_app(client: DaytonaClient, machine: Any) -> bool | None:

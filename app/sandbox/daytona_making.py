@@ -72,6 +72,8 @@ async def bring_up(
     """Returns when the agent has been started. Raises Failed, and what `ports.Sandboxes` names."""
     if links.known():
         require_model_way(client.account, order)  # before anything is paid for
+    if links.is_doubtful and await client.find(order.name) is None:
+        await links.require_app()
     machine = await _until_started(client, order, pace, links)
     if (await inside.fetch_agent(client, machine)).launched:
         return None

@@ -147,6 +147,11 @@ async def test_app_answers_nobody_then_that_is_waited_for_without_a_machine_and_
     with pytest.raises(AppSilent):
         await rig.made(provider, replace(order, direct_model=NOT_LET_IN))
     await until(lambda: not rig.machines(), "the machine gone")
+    made = len(rig.simulator.world.machines)
+    for _ in range(3):
+        with pytest.raises(AppSilent):
+            await rig.made(provider, order)
+    assert len(rig.simulator.world.machines) == made
     with healthy(port):
         assert not (await rig.made(provider, order)).relayed
     await provider.ensure_deleted(NAME)
