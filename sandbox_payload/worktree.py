@@ -131,12 +131,18 @@ class Worktree:
         return git.run("write-tree").decode().strip(), forms
 
     def _copy_index(self, target: Path) -> None:
-        """Starts from the agent's index for its knowledge of unchanged files (their stat data)."""
+        """Starts from the agent's index for its knowledge of unchanged files (their stat data). The copy is as old as what
+        it was copied from: git reads a file again, whose size and second are the index's, only if it was changed no earlier
+        than the index itself (https://git-scm.com/docs/racy-git).
+        """
         target.unlink(missing_ok=True)
         named = self._git.run("rev-parse", "--git-path", "index").rstrip(b"\n")
         source = self._git.workspace / os.fsdecode(named)
         if source.is_file():
-            shutil.copyfile(source, target)
+            with source.open("rb") as file, target.open("wb") as copy:
+                written_at = os.fstat(file.fileno()).st_mtime_ns
+                shutil.copyfileobj(file, copy)
+            os.utime(target, ns=(written_at, written_at))
 
     def _tree_of(self, commit: str) -> str:
         return self._git.run("rev-parse", "--verify", f"{commit}^{{tree}}").decode().strip()

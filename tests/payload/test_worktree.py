@@ -90,6 +90,22 @@ def test_when_the_agent_left_another_head_then_its_commits_and_leftovers_are_the
     assert git(repository.path, "rev-parse", "feature/7-x") == repository.start
 
 
+def test_when_a_file_is_changed_in_the_second_of_the_index_and_keeps_its_size_then_it_is_committed(
+    repository: Repository,
+) -> None:
+    path, index = repository.path / "README.md", repository.path / ".git" / "index"
+    git(
+        repository.path, "config", "core.checkStat", "minimal"
+    )  # whole seconds, as most builds of git compare
+    second = (1_700_000_000, 1_700_000_000)
+    os.utime(path, second)
+    git(repository.path, "update-index", "--refresh")
+    os.utime(index, second)
+    repository.write("README.md", b"# Exbmple\n")
+    os.utime(path, second)
+    assert repository.changed(repository.commit()) == ["M\tREADME.md"]
+
+
 def test_when_hooks_filters_and_signing_are_configured_then_none_of_them_takes_part(tmp_path: Path) -> None:
     hook = b'#!/bin/sh\nfor f in *.py; do echo "# hooked" >> $f; done\ntouch HOOK_RAN\nexit 1\n'
     repository = Repository(
